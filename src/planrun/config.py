@@ -1,0 +1,92 @@
+"""Where planrun lives: one address, and everything else beside it.
+
+`sqlite:///media.db` is a file in the current folder, `sqlite:////srv/media.db` an absolute one. A bare
+path works too. All that planrun keeps lies beside the file and starts with its name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from planrun.core.errors import Invalid
+
+URL_VARIABLE = "PLANRUN_URL"
+PARAMS_BYTES_MAX = 256 * 1024
+VALUE_BYTES_MAX = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The files of one embedded ledger.
+
+    Attributes:
+        ledger: The SQLite file.
+        turn: Lock file of the turnstile between writing processes; holds the pid of the last holder.
+        wake: Touched after every commit; readers watch it.
+        workers: One lock file per worker incarnation.
+        store: Results, as `storage.filesystem` lays them out.
+        scratch: Default root of the attempts' folders.
+        logs: What the jobs printed, `<job>/<attempt>.log`.
+    """
+
+    ledger: Path
+
+    @property
+    def turn(self) -> Path:
+        return self._beside("turn")
+
+    @property
+    def wake(self) -> Path:
+        return self._beside("wake")
+
+    @property
+    def workers(self) -> Path:
+        return self._beside("workers")
+
+    @property
+    def store(self) -> Path:
+        return self._beside("store")
+
+    @property
+    def scratch(self) -> Path:
+        return self._beside("scratch")
+
+    @property
+    def logs(self) -> Path:
+        return self._beside("logs")
+
+    def log_of(self, job_id: str, attempt: int) -> Path:
+        return self.logs / job_id / f"{attempt}.log"
+
+    def _beside(self, suffix: str) -> Path:
+        return self.ledger.with_name(f"{self.ledger.name}.{suffix}")
+
+
+def place_of(url: str) -> Place:
+    """Read an address.
+
+    Raises:
+        Invalid: Not an address that this planrun knows.
+    """
+    if url.startswith(("http://", "https://")):
+        raise Invalid(f"{url}: this planrun has no remote mode yet; use sqlite:///path/to/file.db")
+    if url.startswith("sqlite://"):
+        path = url.removeprefix("sqlite://")
+        if not path.startswith("/") or path == "/":
+            raise Invalid(f"{url}: write sqlite:///file.db (in this folder) or sqlite:////absolute/file.db")
+        path = path[1:]
+    elif "://" in url:
+        raise Invalid(f"{url}: unknown scheme; use sqlite:///path/to/file.db")
+    else:
+        path = url
+    if not path:
+        raise Invalid("the address is empty; use sqlite:///path/to/file.db")
+    return Place(Path(path).expanduser().absolute())
+
+
+def url_from(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """The address to use: the given one, else PLANRUN_URL, else planrun.db in this folder."""
+    return given or environment.get(URL_VARIABLE) or "sqlite:///planrun.db"

@@ -1,0 +1,110 @@
+"""Every exception planrun raises.
+
+* PlanrunError
+  - Invalid             what the caller passed cannot be right; nothing was done
+  - Conflict            the request id or key is taken by other content; the first job is untouched
+  - UnknownJob          no such job or request in this ledger
+  - ResultGone          the job ended, but its result is no longer kept
+  - WaitTimeout         the job goes on; only the waiting ended
+  - LedgerUnavailable   no answer: what was asked may or may not have happened; asking again is safe
+    . LedgerBusy        another process holds the ledger's write lock; names it; nothing was done
+  - LedgerUnusable      this file must not be opened (newer schema, unsafe SQLite, network filesystem)
+  - StorageError        the store could not do it; nothing became visible
+  - LostLease           someone else owns the job now: stop, upload nothing, say nothing
+  - JobError            raised by job code; the subclass decides what happens next
+    . Permanent         same input, same failure: the job fails once
+    . Transient         a bad moment: back in line
+    . Fatal             this worker is broken: it stops and restarts clean
+"""
+
+from __future__ import annotations
+
+
+class PlanrunError(Exception):
+    """Base of all errors of planrun. Its text says what is wrong and what to do."""
+
+
+class Invalid(PlanrunError, ValueError):
+    """What the caller passed cannot be right. Nothing was done."""
+
+
+class Conflict(PlanrunError):
+    """The same request id or key was used for other content. The first job is untouched.
+
+    Attributes:
+        job_id: The job that holds the key.
+    """
+
+    def __init__(self, message: str, *, job_id: str) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+
+class UnknownJob(PlanrunError, LookupError):
+    """No such job, and no such request, in this ledger and namespace."""
+
+
+class ResultGone(PlanrunError):
+    """The job ended, but its result is no longer kept."""
+
+
+class WaitTimeout(PlanrunError, TimeoutError):
+    """The job has not ended yet. It goes on; only the waiting ended."""
+
+
+class LedgerUnavailable(PlanrunError):
+    """No answer from the ledger: what was asked may or may not have happened. Asking again is safe."""
+
+
+class LedgerBusy(LedgerUnavailable):
+    """Another process has held the ledger's write lock for too long. Nothing was done.
+
+    Attributes:
+        holder_pid: The process that holds it, 0 if not known.
+    """
+
+    def __init__(self, message: str, *, holder_pid: int) -> None:
+        super().__init__(message)
+        self.holder_pid = holder_pid
+
+
+class LedgerUnusable(PlanrunError):
+    """This file must not be opened as a ledger here. The text says why and what to do."""
+
+
+class StorageError(PlanrunError):
+    """The store could not do it. Nothing became visible."""
+
+
+class LostLease(PlanrunError):
+    """This attempt no longer owns the job."""
+
+
+class JobError(PlanrunError):
+    """Base of the three verdicts. Job code raises a subclass, never this.
+
+    Args:
+        message: For the person who submitted the job.
+        code: Stable, machine-readable slug such as "ffmpeg-bad-filter". Never reworded.
+    """
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        if type(self) is JobError:
+            raise TypeError("raise Permanent, Transient or Fatal")
+        super().__init__(message)
+        self.code = code
+
+
+class Permanent(JobError):
+    """The same input fails the same way every time. The job fails once and the sender is told why."""
+
+
+class Transient(JobError):
+    """The machine or the network had a bad moment. The job goes back in line."""
+
+
+class Fatal(JobError):
+    """The worker itself is broken, such as a graphics card that has locked up.
+
+    The worker stops taking jobs and exits with 70, so that it restarts clean. A single bad input is Permanent, never Fatal.
+    """

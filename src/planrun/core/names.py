@@ -1,0 +1,54 @@
+"""Ids, keys and tokens: how things are called, and why two of them can never collide."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from typing import Any
+
+import msgspec
+
+_ROOT = uuid.uuid5(uuid.NAMESPACE_URL, "planrun:namespaces")
+_GENERATION_SHIFT = 40
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+CONTENT_KEY = "content"
+
+
+def job_id_of(namespace: str, request_id: str) -> str:
+    """The id of the job that this request creates: the same on every retry, on every machine."""
+    return str(uuid.uuid5(uuid.uuid5(_ROOT, namespace), request_id))
+
+
+def token_of(generation: int, n: int) -> int:
+    """A fencing token. Strictly grows over the life of a ledger, including restores (a new generation)."""
+    return generation << _GENERATION_SHIFT | n
+
+
+def token_shown(token: int) -> int:
+    """The token as people see it: 33, then 34."""
+    return token & ((1 << _GENERATION_SHIFT) - 1)
+
+
+def attempt_prefix(namespace: str, job_id: str, attempt: int, token: int) -> str:
+    """Where one attempt's objects lie. Two attempts never share it, so a late write reaches nobody else's bytes."""
+    return f"{namespace}/jobs/{job_id}/{attempt}-{token:x}/"
+
+
+def object_key(prefix: str, sha256: str, name: str) -> str:
+    """One object of an attempt. The digest in the key makes a repeated upload rewrite equal bytes."""
+    return f"{prefix}{sha256}/{name}"
+
+
+def digest(value: Any) -> str:
+    """A hex digest of plain data, equal for equal data whatever the order of its keys."""
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
+
+
+def is_name(text: str) -> bool:
+    """May this be a namespace, kind, version, capability, input or output name?"""
+    return _NAME.fullmatch(text) is not None
+
+
+NAME_RULE = "letters, digits, '.', '_' and '-', at most 128, starting with a letter or digit"

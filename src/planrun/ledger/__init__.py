@@ -1,0 +1,1 @@
+"""The ledger: the one record of which job runs where."""

@@ -1,0 +1,194 @@
+"""The port of the ledger: every change is a compare-and-swap on (job, attempt, token).
+
+Each change carries its result, events and outbox rows in the same transaction. Everything that a
+caller may have to repeat is idempotent, so an unanswered call is simply made again.
+
+Source of the rules: docs/concepts/leases-and-fencing.md. The transitions are those of `core.life`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from planrun.core.messages import (
+    AttemptRow,
+    CancelReply,
+    CancelRequest,
+    CheckpointRequest,
+    Due,
+    EventRow,
+    Garbage,
+    Granted,
+    GrantRequest,
+    JobRow,
+    Lease,
+    ListQuery,
+    Message,
+    Offer,
+    OfferQuery,
+    Output,
+    Refused,
+    ReleaseRequest,
+    RenewRequest,
+    Result,
+    Settled,
+    SettleRequest,
+    Standing,
+    SubmitReply,
+    SubmitRequest,
+    WorkerRow,
+)
+
+
+class Ledger(Protocol):
+    """What clients, workers and the duties of the orchestrator may ask.
+
+    Raises (every method):
+        LedgerUnavailable: No definite answer; calling again with equal arguments is safe.
+        LedgerBusy: As above, and certainly not done: another process holds the write lock.
+    """
+
+    # --- clients ---
+
+    async def submit(self, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
+        """Take in jobs, all or none.
+
+        Raises:
+            Conflict: A request id or key is taken by other content. Nothing of the call was written.
+        """
+        ...
+
+    async def cancel(self, request: CancelRequest) -> CancelReply:
+        """End a job for every caller, at once.
+
+        Raises:
+            UnknownJob: No such job in that namespace.
+        """
+        ...
+
+    async def job(self, namespace: str | None, job_id: str) -> JobRow | None:
+        """One job by its id or by a request id that led to it; None if there is none. `namespace` None: any."""
+        ...
+
+    async def result(self, job_id: str) -> Result | None:
+        """The one answer of an ended job; None while it is open or once its result is no longer kept."""
+        ...
+
+    async def jobs(self, query: ListQuery) -> tuple[list[JobRow], int | None]:
+        """A page of jobs, newest first, and the cursor of the next page."""
+        ...
+
+    async def attempts(self, job_id: str) -> list[AttemptRow]: ...
+
+    async def events(self, job_id: str) -> list[EventRow]: ...
+
+    async def workers(self) -> list[WorkerRow]: ...
+
+    async def counts(self, namespace: str | None) -> dict[str, int]:
+        """Jobs per state."""
+        ...
+
+    async def violations(self) -> list[str]:
+        """Broken invariants, in words. Empty in a healthy ledger."""
+        ...
+
+    # --- workers ---
+
+    async def register(self, worker: WorkerRow) -> None:
+        """Write down a worker, or its new state."""
+        ...
+
+    async def offers(self, query: OfferQuery) -> list[Offer]:
+        """Jobs that wait and that such a worker could run, most urgent first. Hints only."""
+        ...
+
+    async def grant(self, request: GrantRequest) -> Granted | Refused:
+        """Lease one attempt to one worker: queued → running at exactly that attempt."""
+        ...
+
+    async def renew(self, request: RenewRequest) -> list[Standing]:
+        """Extend all leases of one worker, and say for each whether it is still held. Same order as the beats."""
+        ...
+
+    async def standing(self, lease: Lease, intent: Sequence[Output]) -> Standing:
+        """The fence check before an upload; records what is about to be uploaded."""
+        ...
+
+    async def held(self, incarnation: str) -> list[Lease]:
+        """The leases that the ledger gives this worker right now. A cheap read: a missing one is lost or canceled."""
+        ...
+
+    async def checkpoint(self, request: CheckpointRequest) -> Standing: ...
+
+    async def settle(self, request: SettleRequest) -> Settled:
+        """Write how an attempt ended, before anything is said."""
+        ...
+
+    async def release(self, request: ReleaseRequest) -> Settled:
+        """Hand a job back unharmed. Its process tree is dead before this is called."""
+        ...
+
+    async def stopped(self, lease: Lease, who: str) -> None:
+        """The process tree of an attempt that no longer runs is dead."""
+        ...
+
+    async def live_tokens(self, tokens: Sequence[int]) -> set[int]:
+        """Those of the tokens whose attempt is running or not known to be stopped: their scratch must stay."""
+        ...
+
+    # --- duties (any process that has the ledger open may do them) ---
+
+    async def due(self) -> Due:
+        """A cheap look at what a sweep would find, and when to look again."""
+        ...
+
+    async def adopt_epoch(self) -> int:
+        """The machine was rebooted: end the leases of the other boot, re-base waits. Returns how many leases ended."""
+        ...
+
+    async def expire(self, *, stamp_ms: int) -> int:
+        """End leases that ran out at or before `stamp_ms`.
+
+        The caller read the stamp *before* it asked, so a lease that could not be renewed only because the
+        ledger was locked is not taken. Returns how many leases ended.
+        """
+        ...
+
+    async def bury(self, incarnation: str, *, who: str) -> int:
+        """That worker and its job trees are proven dead: end its leases. Returns how many leases ended."""
+        ...
+
+    async def promote(self) -> int:
+        """Let delayed jobs that have come due join the line, by their age."""
+        ...
+
+    async def end_overdue(self) -> int:
+        """Fail jobs whose own deadline has passed."""
+        ...
+
+    async def end_unsupported(self, *, waited_ms: int) -> int:
+        """Fail jobs that have waited so long and that no worker of the known fleet could ever run."""
+        ...
+
+    async def take_messages(self, *, limit: int, retry_ms: int) -> list[Message]:
+        """Messages that are owed now; each is due again in `retry_ms` or later unless it gets confirmed."""
+        ...
+
+    async def confirm(self, msg_id: str) -> None: ...
+
+    async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
+        """Attempts that lost, whose objects may be deleted."""
+        ...
+
+    async def collected(self, lease: Lease) -> None: ...
+
+    async def backup(self, path: str) -> None:
+        """Copy the ledger, consistent, while everything goes on."""
+        ...
+
+    async def changed(self, *, timeout_s: float) -> None:
+        """Return when anybody may have changed the ledger since the last call, or at the timeout."""
+        ...
+
+    async def close(self) -> None: ...

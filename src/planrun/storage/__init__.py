@@ -1,0 +1,1 @@
+"""Result bytes under a key of the attempt's own; never overwritten."""

@@ -1,0 +1,26 @@
+"""Named places where a test may hold a process still. No-ops unless PLANRUN_TRIP_DIR is set at start.
+
+A race is tested by holding it open, not by sleeping: a test creates `<dir>/<name>` before the process
+gets there. The process then renames it to `<name>.reached` (so each file trips one process, once)
+and stops itself with SIGSTOP, as a frozen machine would; the test continues it with SIGCONT.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+_DIR = os.environ.get("PLANRUN_TRIP_DIR")
+
+
+def trip(name: str) -> None:
+    """Stop here if a test asked for it."""
+    if _DIR is None:
+        return
+    armed = Path(_DIR, name)
+    try:
+        armed.rename(armed.with_name(f"{name}.{os.getpid()}.reached"))
+    except FileNotFoundError:
+        return
+    os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,0 +1,46 @@
+"""What one worker process is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from planrun.core.kinds import MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """Attributes:
+    modules: Import paths of the modules with `@job` functions.
+    import_path: Folders put in front of the job process's import path.
+    lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over.
+    capabilities: What this machine can do, beside what the modules probe themselves.
+    scratch: Root of the attempts' folders; None: beside the ledger.
+    isolation: `auto`, or force one level: `full`, `subreaper`, `group`.
+    proof_of_death: Take jobs of a provably dead worker over at once, not only when their lease runs out.
+    dedup_size: How many ended attempts are remembered; 0 switches that memory off.
+    checkpoint_grace_s: On SIGTERM, how long a resumable job may take to leave a checkpoint.
+    drain_grace_s: On SIGTERM, how long jobs may go on, to end by themselves, before they are handed back.
+    health: Command that must exit 0 before work is taken; empty: none.
+    gc_grace_s: How long files of lost attempts stay before they are collected.
+    disk_free_bytes_min: Always left free on the scratch disk.
+    pass_environment: Further environment variables that job code may see.
+    """
+
+    modules: tuple[str, ...]
+    import_path: tuple[Path, ...] = ()
+    namespaces: tuple[str, ...] = ("default",)
+    name: str = ""
+    slots: int = 1
+    lease_s: float = 60
+    capabilities: tuple[str, ...] = ()
+    scratch: Path | None = None
+    isolation: str = "auto"
+    proof_of_death: bool = True
+    dedup_size: int = 1000
+    checkpoint_grace_s: float = 8
+    drain_grace_s: float = 0
+    health: str = ""
+    gc_grace_s: float = 24 * 3600
+    disk_free_bytes_min: int = 64 * MIB
+    pass_environment: tuple[str, ...] = ()
