@@ -106,5 +106,6 @@ class Transient(JobError):
 class Fatal(JobError):
     """The worker itself is broken, such as a graphics card that has locked up.
 
-    The worker stops taking jobs and exits with 70, so that it restarts clean. A single bad input is Permanent, never Fatal.
+    The worker stops taking jobs and exits with 70, so that it restarts clean. A single bad input is
+    Permanent, never Fatal.
     """

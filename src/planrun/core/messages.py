@@ -6,13 +6,14 @@ the ledger's machine, `…_s` are durations. A struct never changes meaning; it 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, dataclass_transform
 
 import msgspec
 
 from planrun.core.life import Outcome, Reason, State
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of all messages: immutable, keyword-only, defaults left out on the wire."""
 
@@ -66,7 +67,7 @@ class SubmitReply(Struct):
 
 
 class Handler(Struct):
-    """What one worker can run. `missing` names the needs of the kind that this machine lacks: it is then not offered."""
+    """What one worker can run. `missing` names the needs that this machine lacks: the kind is then not offered."""
 
     kind: str
     version: str
@@ -250,7 +251,8 @@ class SettleRequest(Struct):
 
 class Settled(Struct):
     """Attributes:
-    status: `won`, `requeued` (recorded, another attempt follows), `lost`, `canceled` or `conflict` (same token, other outcome: an alarm).
+    status: `won`, `requeued` (recorded, another attempt follows), `lost`, `canceled` or `conflict` (same token,
+        other outcome: an alarm).
     """
 
     status: str
