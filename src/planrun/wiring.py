@@ -7,12 +7,15 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of
+from planrun.config import place_of
 from planrun.core.messages import WorkerRow
+from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
+from planrun.lockfile import WorkerLock
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
 from planrun.orchestrator.outbox import Outbox
@@ -21,9 +24,8 @@ from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 from planrun.worker.catalog import load_catalog
 from planrun.worker.environment import job_environment
-from planrun.worker.gates import Gates
+from planrun.worker.gates import Gates, Health
 from planrun.worker.isolation import choose
-from planrun.worker.lockfile import WorkerLock
 from planrun.worker.options import WorkerOptions
 from planrun.worker.processes import Processes
 from planrun.worker.supervisor import Supervisor
@@ -77,7 +79,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         lock_inode=lock.inode,
         pid=os.getpid(),
     )
-    scratch = options.scratch or place.scratch
+    scratch = _scratch_root(options, place)
     store = FilesystemStore(place.store)
     processes = Processes(
         level=level,
@@ -87,6 +89,14 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         warm_root=scratch / ".warm" / incarnation,
         warm_max=options.slots,
     )
+    gates = Gates(
+        scratch=scratch,
+        store=place.store,
+        incarnation=incarnation,
+        slots=options.slots,
+        disk_free_bytes_min=options.disk_free_bytes_min,
+        health=Health(options.health, clock) if options.health else None,
+    )
     supervisor = Supervisor(
         options,
         row=row,
@@ -94,7 +104,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         ledger=ledger,
         store=store,
         clock=clock,
-        gates=Gates(options, scratch=scratch, store=place.store, incarnation=incarnation, clock=clock),
+        gates=gates,
         processes=processes,
         scratch=scratch,
         place=place,
@@ -105,7 +115,9 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             ledger,
             clock,
             sweeper=Sweeper(ledger, incarnation=incarnation, proof_of_death=options.proof_of_death),
-            outbox=Outbox(ledger, secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, "")),
+            outbox=Outbox(
+                ledger, clock, environment=os.environ, webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, "")
+            ),
             collector=Collector(ledger, store, scratch=scratch, gc_grace_s=options.gc_grace_s),
         ).run(stop)
     )
@@ -115,5 +127,13 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     finally:
         stop.set()
         await duties
+        gates.close()
         await ledger.close()
         lock.close()
+
+
+def _scratch_root(options: WorkerOptions, place: Place) -> Path:
+    """A root of this ledger's own: folders are named by token, and tokens of two ledgers are alike."""
+    if options.scratch is None:
+        return place.scratch
+    return options.scratch.absolute() / f"{place.ledger.name}-{digest(str(place.ledger))[:8]}"

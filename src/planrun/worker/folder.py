@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from planrun.core.errors import Permanent, StorageError
 from planrun.core.messages import Checkpoint
+from planrun.folders import remove_folder
 from planrun.storage.contract import Store
 
 
@@ -71,11 +73,6 @@ class AttemptFolder:
         return self.resume
 
     def remove(self) -> None:
-        """Remove everything, also what job code made unwritable."""
-        if not self.path.exists():
-            return
-        shutil.rmtree(self.path, ignore_errors=True)
-        if self.path.exists():
-            for folder in [self.path, *(entry for entry in self.path.rglob("*") if entry.is_dir())]:
-                folder.chmod(0o700)
-            shutil.rmtree(self.path, ignore_errors=True)
+        """Remove everything. What cannot be removed now is collected later."""
+        with suppress(OSError):
+            remove_folder(self.path)

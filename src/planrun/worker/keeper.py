@@ -111,9 +111,7 @@ class Keeper:
             while not stop.is_set():
                 self._changed.clear()
                 changed = asyncio.ensure_future(self._changed.wait())
-                await asyncio.wait(
-                    {stopping, changed}, timeout=self._wait_s(), return_when=asyncio.FIRST_COMPLETED
-                )
+                await asyncio.wait({stopping, changed}, timeout=self._wait_s(), return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
                 if self._is_due():
                     await self.tick()

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from planrun.clock import Clock
 from planrun.core.errors import JobError, LedgerUnavailable, LostLease, Permanent, StorageError
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
 from planrun.core.limits import Breach, Signs, Vitals, check, look
 from planrun.core.messages import CheckpointRequest, Failure, Granted
-from planrun.clock import Clock
 from planrun.ledger.contract import Ledger
 from planrun.worker.checkpoints import CheckpointUpload
 from planrun.worker.folder import AttemptFolder
+from planrun.worker.gates import Reservation
 from planrun.worker.keeper import Holding
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
-from planrun.worker.processes import Processes
 from planrun.worker.process import (
     CheckpointReady,
     Done,
@@ -33,6 +33,7 @@ from planrun.worker.process import (
     Stopped,
     explain,
 )
+from planrun.worker.processes import Processes
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class Run:
     processes: Processes
     ledger: Ledger
     clock: Clock
+    room: Reservation
     _signs: Signs = field(init=False)
     _vitals: Vitals = field(default_factory=Vitals, init=False)
     _started_ms: int = field(default=0, init=False)
@@ -93,7 +95,9 @@ class Run:
         try:
             process = await self.processes.take(granted, self.kind, folder=self.folder.path, log=self.log_file)
         except OSError as error:
-            return Ran.failed(Outcome.TRANSIENT, Failure(message=f"the job process did not start: {error}", code="start"))
+            return Ran.failed(
+                Outcome.TRANSIENT, Failure(message=f"the job process did not start: {error}", code="start")
+            )
         self._started_ms = self.clock.boot_ms()
         self._signs = Signs(at_ms=self._started_ms)
         process.run(
@@ -148,6 +152,7 @@ class Run:
                 self._look(None, progressed=True)
             case Vitals():
                 self._look(event, progressed=False)
+                self.room.used(disk_bytes=event.scratch_bytes, memory_bytes=event.rss_bytes)
             case CheckpointReady(seq=seq):
                 self._look(None, progressed=True)
                 self._taking.append(asyncio.ensure_future(self._take_checkpoint(process, seq, uploads)))
@@ -266,7 +271,9 @@ def _kept_file(name: str, path: Path, scratch: Path) -> Path:
     if not inside:
         raise Permanent(f"output {name}: {path} lies outside scratch; write it into scratch", code="output-outside")
     if not stat.S_ISREG(status.st_mode):
-        raise Permanent(f"output {name}: {path.name} is not a plain file; links and folders are not kept", code="output-kind")
+        raise Permanent(
+            f"output {name}: {path.name} is not a plain file; links and folders are not kept", code="output-kind"
+        )
     if status.st_size == 0:
         raise Permanent(f"output {name}: {path.name} is empty", code="output-empty")
     return path

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from planrun.clock import Clock
 from planrun.config import Place
+from planrun.core.admission import Refused as NoRoom
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import Granted, GrantRequest, Offer, OfferQuery, Refused, WorkerRow
 from planrun.ledger.contract import Ledger
@@ -17,7 +18,7 @@ from planrun.storage.contract import Store
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
 from planrun.worker.folder import AttemptFolder
-from planrun.worker.gates import Gates
+from planrun.worker.gates import Gates, Reservation
 from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
@@ -106,9 +107,6 @@ class Supervisor:
         free = self._options.slots - len(self._running)
         if free <= 0 or not self._catalog.handlers:
             return False
-        if why := await self._gates.closed():
-            self._say_once(f"takes no work: {why}")
-            return False
         query = OfferQuery(
             namespaces=self._options.namespaces,
             handlers=self._catalog.handlers,
@@ -131,14 +129,14 @@ class Supervisor:
     async def _take(self, offer: Offer) -> bool:
         """Pass the gates, get the lease, start. True unless this machine has no room for it."""
         kind = self._kinds[offer.kind, offer.version]
-        nonce = self._clock.new_id()
-        if why := await self._gates.admit(kind, nonce):
-            self._say_once(f"has no room for job {offer.job_id}: {why}")
+        room = await self._gates.admit(kind)
+        if isinstance(room, NoRoom):
+            self._say_once(f"leaves job {offer.job_id} to others: {room.why}")
             return False
         asked_ms = self._clock.boot_ms()
-        granted = await self._grant(offer, nonce)
+        granted = await self._grant(offer)
         if granted is None:
-            await self._gates.leave(nonce)
+            room.release()
             return True
         lease = granted.lease
         holding = self._keeper.hold(lease, asked_ms=asked_ms)
@@ -153,20 +151,20 @@ class Supervisor:
             processes=self._processes,
             ledger=self._ledger,
             clock=self._clock,
+            room=room,
         )
-        self._gates.use(nonce, folder.path)
         attempt = Attempt(granted, kind, holding, folder, self._tools, run)
         log.info("%s of %s %s starts", attempt.name, offer.kind, offer.version)
-        self._running[lease.token] = asyncio.create_task(self._carry(attempt, nonce))
+        self._running[lease.token] = asyncio.create_task(self._carry(attempt, room))
         return True
 
-    async def _grant(self, offer: Offer, nonce: str) -> Granted | None:
+    async def _grant(self, offer: Offer) -> Granted | None:
         """Ask for the lease; an unanswered call is made again with the same nonce, so it is granted once."""
         request = GrantRequest(
             job_id=offer.job_id,
             attempt=offer.attempt,
             incarnation=self._row.incarnation,
-            nonce=nonce,
+            nonce=self._clock.new_id(),
             lease_ms=self._lease_ms,
         )
         for _ in range(3):
@@ -181,7 +179,7 @@ class Supervisor:
             return answer
         return None
 
-    async def _carry(self, attempt: Attempt, nonce: str) -> None:
+    async def _carry(self, attempt: Attempt, room: Reservation) -> None:
         lease = attempt.granted.lease
         try:
             await attempt.carry()
@@ -190,7 +188,7 @@ class Supervisor:
         finally:
             del self._running[lease.token]
             self._remember(lease.job_id, lease.attempt)
-            await self._gates.leave(nonce)
+            room.release()
             if attempt.failed_fatally:
                 self._break()
             self._wake.set()
