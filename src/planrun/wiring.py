@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import place_of
+from planrun.config import Place, place_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
@@ -22,7 +22,7 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
-from planrun.worker.catalog import load_catalog
+from planrun.worker.catalog import open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.gates import Gates, Health
 from planrun.worker.isolation import choose
@@ -62,7 +62,13 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     place = place_of(url)
     clock = SystemClock.open_system()
     level = choose(options.isolation)
-    catalog = await load_catalog(options)
+    environment = job_environment(os.environ, passed=options.pass_environment)
+    catalog = open_catalog(
+        options.modules,
+        import_path=options.import_path,
+        capabilities=options.capabilities,
+        environment=environment,
+    )
     ledger = open_ledger(url, clock=clock)
     incarnation = clock.new_id()
     lock = WorkerLock.acquire(place.workers, incarnation)
@@ -84,7 +90,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     processes = Processes(
         level=level,
         lock_fd=lock.fd,
-        environment=job_environment(os.environ, passed=options.pass_environment),
+        environment=environment,
         import_path=options.import_path,
         warm_root=scratch / ".warm" / incarnation,
         warm_max=options.slots,

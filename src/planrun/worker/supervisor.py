@@ -51,7 +51,8 @@ class Supervisor:
     ) -> None:
         self._options = options
         self._row = row
-        self._catalog = catalog
+        self._capabilities = catalog.capabilities
+        self._handlers = tuple(handler for handler in catalog.handlers if not handler.missing)
         self._kinds = {(kind.kind, kind.version): kind for kind in catalog.kinds}
         self._ledger = ledger
         self._clock = clock
@@ -105,12 +106,12 @@ class Supervisor:
     async def _take_work(self) -> bool:
         """Fill the free slots. True: something was tried, so it is worth looking again at once."""
         free = self._options.slots - len(self._running)
-        if free <= 0 or not self._catalog.handlers:
+        if free <= 0 or not self._handlers:
             return False
         query = OfferQuery(
             namespaces=self._options.namespaces,
-            handlers=self._catalog.handlers,
-            capabilities=self._catalog.capabilities,
+            handlers=self._handlers,
+            capabilities=self._capabilities,
             limit=free + 8,  # others look at the same line; some of these will be gone
         )
         try:
