@@ -8,8 +8,19 @@ from typing import Any
 
 import msgspec
 
-from planrun.core.spelling import NAME_RULE as NAME_RULE
-from planrun.core.spelling import is_name as is_name
+from planrun.core.spelling import NAME_RULE, is_name
+
+__all__ = [
+    "CONTENT_KEY",
+    "NAME_RULE",
+    "attempt_prefix",
+    "digest",
+    "is_name",
+    "job_id_of",
+    "object_key",
+    "token_of",
+    "token_shown",
+]
 
 _ROOT = uuid.uuid5(uuid.NAMESPACE_URL, "planrun:namespaces")
 _GENERATION_SHIFT = 40

@@ -118,13 +118,32 @@ class Line:
         self._seq = 0
         threading.Thread(target=self._keep_sending, name="planrun-progress", daemon=True).start()
 
-    def progress(self) -> Progress:
-        return Progress(
-            lambda fraction, message: self._report(fraction, message),
-            lambda: self._ask_checkpoint(),
+    def context(
+        self, *, inputs: Mapping[str, Path], params: dict[str, Any], checkpoint: Path | None, hint: str
+    ) -> JobContext:
+        """What the job gets. Plain functions, not methods of this line, so that nothing on it leads here."""
+
+        def report(fraction: float, message: str) -> None:
+            self._report(fraction, message)
+
+        def ask_checkpoint() -> None:
+            self._ask_checkpoint()
+
+        def is_stopping() -> bool:
+            return self.stopping
+
+        return JobContext(
+            inputs=inputs,
+            params=params,
+            scratch=self._scratch,
+            progress=Progress(report, ask_checkpoint),
+            checkpoint=checkpoint,
+            idempotency_hint=hint,
+            _is_stopping=is_stopping,
         )
 
-    def is_stopping(self) -> bool:
+    @property
+    def stopping(self) -> bool:
         return self._stopping.is_set()
 
     def stop(self) -> None:

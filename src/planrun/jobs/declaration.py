@@ -19,6 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)")
 _UNITS = {"B": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB, "TiB": 1024 * GIB}
 
+_DEFAULTS = Kind(kind="", version="", module="")
+
 # Filled while the modules of a job process are imported; lives and dies with that process.
 _jobs: dict[tuple[str, str], tuple[Kind, Callable[..., Any]]] = {}
 _probes: dict[str, Callable[[], object]] = {}
@@ -31,11 +33,11 @@ def job(
     needs: Iterable[str] = (),
     resumable: str = "",
     warm: bool = False,
-    max_runtime_s: float = Kind.max_runtime_s,
-    stall_s: float = Kind.stall_s,
-    output_bytes_max: int | str = Kind.output_bytes_max,
-    memory_bytes_max: int | str = Kind.memory_bytes_max,
-    log_bytes_max: int | str = Kind.log_bytes_max,
+    max_runtime_s: float = _DEFAULTS.max_runtime_s,
+    stall_s: float = _DEFAULTS.stall_s,
+    output_bytes_max: int | str = _DEFAULTS.output_bytes_max,
+    memory_bytes_max: int | str = _DEFAULTS.memory_bytes_max,
+    log_bytes_max: int | str = _DEFAULTS.log_bytes_max,
 ) -> Callable[[F], F]:
     """Declare that a function runs a kind of job. The function stays callable as it is.
 

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from planrun.core.life import Outcome
 from planrun.jobs.answer import Answer, answer_of
 from planrun.jobs.channel import Channel
-from planrun.jobs.context import JobContext, Line, Stopped
+from planrun.jobs.context import Line, Stopped
 from planrun.jobs.declaration import function_of
 from planrun.jobs.failure import Described, describe_failure, describe_import, write_traceback
 
@@ -60,19 +60,16 @@ class Runner:
     def listen(self) -> None:
         """Obey the worker. Never returns: the process ends with its worker."""
         for message in self._channel.messages():
-            line = self._line
             match message["say"]:
                 case "run":
                     self._early_stop = False
                     self.orders.put(message)
                 case "stop":
-                    self._early_stop = True
-                    if line is not None:
-                        line.stop()
-                case "checkpoint-taken" if line is not None:
-                    line.answer(message["seq"], None)
-                case "checkpoint-refused" if line is not None:
-                    line.answer(message["seq"], message["why"])
+                    self._early_stop = True  # before looking at the line, so that one of the two threads sees it
+                    if self._line is not None:
+                        self._line.stop()
+                case "checkpoint-taken" | "checkpoint-refused" if self._line is not None:
+                    self._line.answer(message["seq"], message.get("why"))
 
     def run(self, order: dict[str, Any]) -> None:
         """Run one job and report exactly one end."""
@@ -118,22 +115,18 @@ def _attempt(order: dict[str, Any], line: Line, scratch: Path) -> Answer | Descr
         return describe_import(error, module)
     function = function_of(kind, version)
     if function is None:
-        return Described(
-            Outcome.TRANSIENT, f"module {module} declares no @job({kind!r}, version={version!r})", "import"
-        )
-    context = JobContext(
+        missing = f"module {module} declares no @job({kind!r}, version={version!r})"
+        return Described(Outcome.TRANSIENT, missing, "import")
+    context = line.context(
         inputs=MappingProxyType({name: Path(path) for name, path in order["inputs"].items()}),
         params=order["params"],
-        scratch=scratch,
-        progress=line.progress(),
         checkpoint=Path(order["checkpoint"]) if order["checkpoint"] else None,
-        idempotency_hint=order["hint"],
-        _is_stopping=line.is_stopping,
+        hint=order["hint"],
     )
     try:
         return answer_of(_returned(function, context), scratch=scratch, value_bytes_max=order["value_bytes_max"])
     except Stopped as stopped:
-        if line.is_stopping():
+        if line.stopping:
             return stopped
         return Described(Outcome.TRANSIENT, "the job raised Stopped without being asked to stop", "stopped")
     except BaseException as error:
