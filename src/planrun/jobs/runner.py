@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from planrun.core.life import Outcome
 from planrun.jobs.answer import Answer, answer_of
 from planrun.jobs.channel import Channel
-from planrun.jobs.context import Line, Stopped
+from planrun.jobs.context import JobContext, Line, Stopped
 from planrun.jobs.declaration import function_of
 from planrun.jobs.failure import Described, describe_failure, describe_import, write_traceback
 
