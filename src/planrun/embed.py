@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from planrun.config import place_of
 from planrun.core.errors import Invalid
-from planrun.wiring import open_worker
+from planrun.wiring.worker import open_worker
 from planrun.worker.options import WorkerOptions
 from planrun.worker.supervisor import Supervisor
 

@@ -17,6 +17,7 @@ from planrun.core.limits import Breach, Signs, Vitals, check, look
 from planrun.core.messages import CheckpointRequest, Failure, Granted
 from planrun.ledger.contract import Ledger
 from planrun.worker.checkpoints import CheckpointUpload
+from planrun.worker.exits import explain
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Reservation
 from planrun.worker.keeper import Holding
@@ -31,7 +32,6 @@ from planrun.worker.process import (
     JobProcess,
     Progress,
     Stopped,
-    explain,
 )
 from planrun.worker.processes import Processes
 
@@ -123,7 +123,7 @@ class Run:
         ]
         try:
             while True:
-                awake = [heard, *(alarm for alarm in alarms if not alarm.done())]
+                awake: list[asyncio.Future[Any]] = [heard, *(alarm for alarm in alarms if not alarm.done())]
                 await asyncio.wait(awake, timeout=self._patience_s(), return_when=asyncio.FIRST_COMPLETED)
                 if heard.done():
                     if (ran := await self._hear(process, heard.result(), uploads)) is not None:
@@ -141,7 +141,8 @@ class Run:
                 if (breach := self._breach()) is not None:
                     return await self._stop_for(process, breach)
         finally:
-            for future in (heard, *alarms, *self._taking):
+            listening: list[asyncio.Future[Any]] = [heard, *alarms, *self._taking]
+            for future in listening:
                 future.cancel()
 
     async def _hear(self, process: JobProcess, event: Happening, uploads: CheckpointUpload) -> Ran | None:
@@ -165,7 +166,7 @@ class Run:
                 await process.kill()
                 return Ran(released="the worker drains; the job stopped by itself")
             case Exited():
-                return Ran.failed(Outcome.TRANSIENT, explain(event))
+                return Ran.failed(*explain(event))
         return None
 
     async def _finish(self, process: JobProcess, done: Done) -> Ran:
@@ -175,7 +176,7 @@ class Run:
         else:
             exited = await self._exit_of(process)
             if exited.code != 0:
-                return Ran.failed(Outcome.TRANSIENT, explain(exited))
+                return Ran.failed(*explain(exited))
         try:
             outputs = {name: _kept_file(name, Path(path), self.folder.scratch) for name, path in done.outputs.items()}
         except Permanent as error:
@@ -252,7 +253,7 @@ class Run:
 
     async def _stop_for(self, process: JobProcess, breach: Breach) -> Ran:
         exited = await process.kill()
-        return Ran.failed(breach.outcome, Failure(message=breach.message, code=breach.code, tail=exited.tail))
+        return Ran.failed(*explain(exited, breach=breach))
 
 
 def _kept_file(name: str, path: Path, scratch: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The only module that names concrete backends."""
+"""Everything that one worker process is made of."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from planrun.clock import Clock, SystemClock
+from planrun.clock import SystemClock
 from planrun.config import Place, place_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
-from planrun.ledger.contract import Ledger
-from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.lockfile import WorkerLock
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.storage.contract import Store
-from planrun.storage.filesystem import FilesystemStore
+from planrun.wiring import open_ledger, open_store
 from planrun.worker.catalog import open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.gates import Gates, Health
@@ -31,24 +28,6 @@ from planrun.worker.processes import Processes
 from planrun.worker.supervisor import Supervisor
 
 WEBHOOK_SECRET_VARIABLE = "PLANRUN_WEBHOOK_SECRET"
-
-
-def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
-    """Open the ledger at an address, creating it if there is none.
-
-    Args:
-        wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
-
-    Raises:
-        Invalid: Not an address.
-        LedgerUnusable: The file must not be opened here; the text says why.
-    """
-    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), wait_s=wait_s)
-
-
-def open_store(url: str) -> Store:
-    """Open the store that belongs to the ledger at an address."""
-    return FilesystemStore(place_of(url).store)
 
 
 @asynccontextmanager
@@ -86,7 +65,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         pid=os.getpid(),
     )
     scratch = _scratch_root(options, place)
-    store = FilesystemStore(place.store)
+    store = open_store(url)
     processes = Processes(
         level=level,
         lock_fd=lock.fd,
