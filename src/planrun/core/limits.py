@@ -89,13 +89,13 @@ def check(kind: Kind, *, started_ms: int, last_sign_ms: int, vitals: Vitals, now
             f"used {_mib(vitals.rss_bytes)} of memory, more than its limit "
             f"memory_bytes_max = {_mib(kind.memory_bytes_max)}"
         )
-        return Breach(outcome=Outcome.TRANSIENT, code="memory-limit", message=message)
+        return Breach(outcome=Outcome.TRANSIENT, code="memory", message=message)
     if vitals.scratch_bytes > kind.output_bytes_max:
         message = (
             f"wrote {_mib(vitals.scratch_bytes)} to its scratch, more than its limit "
             f"output_bytes_max = {_mib(kind.output_bytes_max)}"
         )
-        return Breach(outcome=Outcome.TRANSIENT, code="output-limit", message=message)
+        return Breach(outcome=Outcome.TRANSIENT, code="output", message=message)
     return None
 
 
