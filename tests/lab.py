@@ -183,7 +183,7 @@ class Lab:
         return await self.until(all_ended, "jobs have ended", timeout_s=timeout_s, every_s=0.02)
 
     async def until(
-        self, look: Callable[[], Awaitable[T]], what: str, *, timeout_s: float = 20, every_s: float = 0.01
+        self, look: Callable[[], Awaitable[T | None]], what: str, *, timeout_s: float = 20, every_s: float = 0.01
     ) -> T:
         """Poll until something truthy is seen; fails with the workers' last words at the deadline."""
         deadline = time.monotonic() + timeout_s

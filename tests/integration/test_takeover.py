@@ -42,7 +42,7 @@ async def test_a_killed_worker_is_proven_dead_and_its_job_starts_again_at_once(
 
 
 async def test_without_proof_the_lease_alone_brings_the_job_back(lab: Lab) -> None:
-    """SIGKILL with the proof switched off: the second attempt starts within lease + 0.3 s, never before the lease ends."""
+    """SIGKILL with the proof switched off: the second attempt starts within lease + 0.3 s, not before."""
     first = lab.start_worker(lease_s=1, proof_of_death=False)
     await lab.ready(1)
     job_id = await lab.submit("nap", {"seconds": 60})
