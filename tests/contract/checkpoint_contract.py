@@ -6,7 +6,7 @@ from planrun.core.budget import Counter
 from planrun.core.life import Outcome, Reason, State
 from planrun.ledger.contract import Ledger
 
-from .actors import Actors, a_checkpoint
+from .actors import Actors, a_checkpoint, an_output
 from .ledger_contract import LedgerContract
 
 
@@ -142,14 +142,15 @@ class CheckpointContract(LedgerContract):
         assert (await they.fail(third.lease, Outcome.PERMANENT)).state is State.FAILED
         assert (await they.result(first.job_id)).reason is Reason.PERMANENT
 
-    async def test_a_permanent_failure_is_doubted_only_once_per_job(self, they: Actors) -> None:
+    async def test_a_doubted_permanent_failure_is_checked_from_the_very_beginning(self, they: Actors) -> None:
+        """Any older checkpoint may be broken too: only a fresh start tells whether the input is at fault."""
         first = await they.running()
         await they.save(first, 1)
         await they.save(first, 2)
         await they.release(first)
         assert (await they.fail(await they.grant(first.job_id), Outcome.PERMANENT)).state is State.QUEUED
         again = await they.granted(first.job_id)
-        assert again.checkpoint == a_checkpoint(first, 1)
+        assert again.checkpoint is None
 
         assert (await they.fail(again.lease, Outcome.PERMANENT)).state is State.FAILED
 
@@ -180,6 +181,33 @@ class CheckpointContract(LedgerContract):
         await they.release(first)
         await they.succeed(await they.grant(first.job_id))
 
+        garbage = {named.lease: named for named in await ledger.garbage(grace_ms=0, limit=10)}
+
+        assert garbage[first].keep == ()
+
+    async def test_the_files_of_the_winners_own_checkpoint_are_garbage_but_not_its_outputs(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        winner = await they.running()
+        await they.save(winner)
+        await they.succeed(winner)
+
         [garbage] = await ledger.garbage(grace_ms=0, limit=10)
 
-        assert (garbage.lease, garbage.keep) == (first, ())
+        assert (garbage.lease, garbage.keep) == (winner, (an_output(winner).key,))
+
+    async def test_an_attempt_that_a_live_job_may_resume_from_stays_open_for_collection(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        """Its checkpoint is kept now and must go when the job ends."""
+        first = await they.running()
+        await they.save(first)
+        await they.release(first)
+        second = await they.grant(first.job_id)
+
+        await ledger.collected(first)
+        assert [named.lease for named in await ledger.garbage(grace_ms=0, limit=10)] == [first]
+        await they.succeed(second)
+        await ledger.collected(first)
+
+        assert first not in [named.lease for named in await ledger.garbage(grace_ms=0, limit=10)]
