@@ -4,5 +4,5 @@ from pathlib import Path
 
 import pytest
 
-SUITES = sorted(path.stem for path in Path(__file__).parent.glob("*_contract.py"))
+SUITES = [*sorted(path.stem for path in Path(__file__).parent.glob("*_contract.py")), "ledger_story"]
 pytest.register_assert_rewrite(*(f"{__name__}.{suite}" for suite in SUITES))

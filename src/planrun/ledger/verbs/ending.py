@@ -115,7 +115,7 @@ def end_attempt(
 
 def cancel(tx: Tx, request: CancelRequest) -> CancelReply:
     """End a job for every caller. Its process tree follows: `stopped` says when."""
-    asked = one(tx, "job_of_request", request_id=request.job_id, namespace=request.namespace)
+    asked = one(tx, "find_request", namespace=request.namespace, request_id=request.job_id)
     job_id = asked["job_id"] if asked is not None else request.job_id
     job = one(tx, "job_state", job_id=job_id)
     if job is None or job["namespace"] != request.namespace:
