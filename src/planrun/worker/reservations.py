@@ -9,6 +9,7 @@ look*. Of two that decide at once at least one sees the other; at worst both ste
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterable, Iterator
@@ -42,7 +43,9 @@ class Reservations:
         fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(fd, msgspec.json.encode(list(loads)))
+            promises = msgspec.json.encode(list(loads))
+            if os.write(fd, promises) < len(promises):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(fresh))
             fresh.rename(self._path)
         except BaseException:
             os.close(fd)
