@@ -1,0 +1,65 @@
+"""SQL lives in files, one statement each. Whatever writes says on top what fences it; no job is updated without its
+attempt."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.tidy.tree import SOURCE, parsed, python, shown, texts
+
+HOME = "src/planrun/ledger/sql/"
+WRITES = re.compile(r"^\s*(WITH\b.*?\)\s*)?(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE | re.DOTALL)
+UPDATES_JOB = re.compile(r"\bUPDATE\s+(OR\s+\w+\s+)?job\b", re.IGNORECASE)
+NAMES_ATTEMPT = re.compile(r"\battempt\s*=\s*[:$]?\w", re.IGNORECASE)
+
+# Updates of job rows that name no attempt, and why nothing can go wrong there.
+WITHOUT_ATTEMPT: dict[str, str] = {}
+
+
+def statements() -> dict[str, str]:
+    """The ledger's verbs. Migrations are schema, not verbs: several statements, no fence."""
+    return {name: text for name, text in texts(".sql").items() if name.startswith(HOME)}
+
+
+def bare(text: str) -> str:
+    return re.sub(r"--[^\n]*", "", text).strip()
+
+
+def where(text: str) -> str:
+    return bare(text).upper().partition("WHERE")[2]
+
+
+def test_a_file_holds_one_statement() -> None:
+    several = [name for name, text in statements().items() if ";" in bare(text).rstrip(";")]
+
+    assert several == []
+
+
+def test_a_write_says_what_fences_it() -> None:
+    silent = [name for name, text in statements().items() if WRITES.match(bare(text)) and "-- Fence:" not in text]
+
+    assert silent == []
+
+
+def test_a_job_is_never_updated_without_its_attempt() -> None:
+    unfenced = [
+        name
+        for name, text in statements().items()
+        if UPDATES_JOB.search(bare(text)) and not NAMES_ATTEMPT.search(where(text))
+    ]
+
+    assert sorted(unfenced) == sorted(WITHOUT_ATTEMPT)
+
+
+def test_no_python_source_carries_a_write() -> None:
+    """A statement in a string would escape the rules above."""
+    shape = re.compile(r"^\s*(INSERT\s+(OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\s", re.IGNORECASE)
+    found = [
+        f"{shown(path)}:{node.lineno}"
+        for path in python(SOURCE)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and shape.match(node.value)
+    ]
+
+    assert found == []
