@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from planrun.cli.app import VERBS
 from tests.tidy.tree import ROOT, texts
 
 BLOCK = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
-VERBS = ROOT / "src" / "planrun" / "cli"
 
 
 def commands(program: str) -> set[tuple[str, str]]:
@@ -31,8 +31,7 @@ def test_every_make_target_in_the_docs_exists() -> None:
 
 
 def test_every_planrun_verb_in_the_docs_exists() -> None:
-    source = "\n".join(path.read_text("utf-8") for path in sorted(VERBS.glob("*.py")))
-    unknown = [f"{name}: planrun {verb}" for name, verb in commands("planrun") if not re.search(rf"\b{verb}\b", source)]
+    unknown = [f"{name}: planrun {verb}" for name, verb in commands("planrun") if verb not in VERBS]
 
     assert commands("planrun")
     assert unknown == []
