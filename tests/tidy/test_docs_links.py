@@ -1,14 +1,15 @@
-"""Links between documents lead somewhere, and every document can be reached from the index."""
+"""Links lead somewhere, documents that the source names exist, and every document can be reached from the index."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from tests.tidy.tree import ROOT, files, shown
+from tests.tidy.tree import ROOT, files, shown, texts
 
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
 HEADING = re.compile(r"^#+ +(.+?)\s*$", re.MULTILINE)
+NAMED = re.compile(r"\bdocs/[\w/-]+\.md")
 INDEX = ROOT / "docs" / "README.md"
 
 
@@ -44,4 +45,12 @@ def test_every_document_is_listed_in_the_index() -> None:
         shown(path) for path in files(".md") if path.is_relative_to(INDEX.parent) and path not in listed | {INDEX}
     ]
 
+    assert missing == []
+
+
+def test_every_document_that_the_source_names_exists() -> None:
+    named = {(name, path) for name, text in texts(".py", ".sql").items() for path in NAMED.findall(text)}
+    missing = [f"{name}: {path}" for name, path in sorted(named) if not (ROOT / path).exists()]
+
+    assert named
     assert missing == []
