@@ -1,13 +1,14 @@
 # The front door. `make` alone lists what there is.
 #
-# Everything runs from .venv, which is made once, from hashed requirements, and again when those change.
+# Everything runs from .venv, which is made once, from hashed requirements, and again when those change. A tenant is
+# checked and tested in its own folder, with its own configuration, as an outside team would do it.
 
 PY ?= python3
 SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
-TENANTS := $(wildcard tenants/*/pyproject.toml)
-CODE := src tests $(wildcard tenants bench docs examples)
+TENANTS := $(patsubst %/pyproject.toml,%,$(wildcard tenants/*/pyproject.toml))
+CODE := src tests docs $(wildcard bench examples)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 
 .DEFAULT_GOAL := help
@@ -24,15 +25,17 @@ demo: $(READY)  ## watch a video render survive a kill, a freeze and a deploy (9
 	@$(BIN)/python examples/demo/run.py
 
 check: $(READY)  ## format, lint, types, import rules, house rules, core (under 1 min)
-	@$(BIN)/ruff format --check --quiet $(CODE) || { echo "run: $(BIN)/ruff format $(CODE)"; exit 1; }
-	@$(BIN)/ruff check --quiet $(CODE)
+	@$(BIN)/ruff format --check --quiet $(CODE) $(TENANTS) || { echo "run: $(BIN)/ruff format $(CODE) $(TENANTS)"; exit 1; }
+	@$(BIN)/ruff check --quiet $(CODE) $(TENANTS)
 	@$(BIN)/mypy $(CODE)
+	@for tenant in $(TENANTS); do (cd $$tenant && MYPYPATH=src:tests $(CURDIR)/$(BIN)/mypy --strict --explicit-package-bases src tests) || exit 1; done
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m pytest -q tests/tidy tests/core
 
 test: $(READY) packages  ## every test, the tenants' too (under 15 min)
 	$(BIN)/python -m pytest -n 2 -m "not serial"
-	$(BIN)/python -m pytest -m "serial"; code=$$?; [ $$code -eq 5 ] || exit $$code
+	$(BIN)/python -m pytest -m "serial" || [ $$? -eq 5 ]  # 5: there are none
+	@for tenant in $(TENANTS); do (cd $$tenant && $(CURDIR)/$(BIN)/python -m pytest) || exit 1; done
 
 SCRIPT ?= all
 soak: $(READY) packages  ## long runs: SCRIPT=name|all (default all), MINUTES=n for a sample of that length
@@ -53,7 +56,7 @@ requirements: $(READY)  ## resolve requirements/dev.txt anew (needs uv)
 
 # pip takes nothing here that is not in the hashed file: planrun and the tenants are installed as they lie, without
 # looking for their dependencies or build tools.
-$(READY): requirements/dev.txt pyproject.toml $(TENANTS)
+$(READY): requirements/dev.txt pyproject.toml $(TENANTS:%=%/pyproject.toml)
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "planrun needs Python 3.11 or newer: install it, or name one, as in: make PY=python3.12 setup"; exit 1; }
 	@$(PY) -c 'import venv, ensurepip' 2>/dev/null \
@@ -61,5 +64,5 @@ $(READY): requirements/dev.txt pyproject.toml $(TENANTS)
 	@echo "setting up .venv (once; about a minute)"
 	@[ -x $(BIN)/python ] && $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PY) -m venv .venv
 	@$(PIP) --require-hashes --no-deps -r requirements/dev.txt
-	@$(PIP) --no-deps --no-build-isolation -e . $(patsubst %/pyproject.toml,-e %,$(TENANTS))
+	@$(PIP) --no-deps --no-build-isolation -e . $(TENANTS:%=-e %)
 	@touch $@

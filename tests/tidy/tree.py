@@ -16,7 +16,8 @@ SOURCE = ROOT / "src" / "planrun"
 def files(*suffixes: str) -> tuple[Path, ...]:
     """The files that are, or would be, committed; those with one of the suffixes, or all."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        # Whoever owns the checkout: CI often runs as somebody else.
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
         check=True,
