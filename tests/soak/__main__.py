@@ -54,7 +54,10 @@ def main() -> int:
     if asked.name != "all" and asked.name not in known:
         parser.error(f"there is no {asked.name}; there is: all, {', '.join(known) or 'nothing yet'}")
     names = list(known) if asked.name == "all" else [asked.name]
-    share = asked.minutes / len(names) if asked.minutes is not None and names else None
+    if not names:
+        parser.error("there is nothing to run yet")
+    share = None if asked.minutes is None else asked.minutes / len(names)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # takes the running one along
 
     ended: list[tuple[str, int, float]] = []
     for name in names:
