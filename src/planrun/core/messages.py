@@ -13,15 +13,15 @@ import msgspec
 from planrun.core.life import Outcome, Reason, State
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-class Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of all messages: immutable, keyword-only, defaults left out on the wire."""
+@dataclass_transform(frozen_default=True)
+class Struct(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of all messages: immutable, defaults left out on the wire. (msgspec does not inherit `kw_only`.)"""
 
 
 # --- submit -----------------------------------------------------------------------------------
 
 
-class SubmitRequest(Struct):
+class SubmitRequest(Struct, kw_only=True):
     """One submit call. `request_id` is the same on every retry of that call.
 
     Attributes:
@@ -53,7 +53,7 @@ class SubmitRequest(Struct):
     who: str = ""
 
 
-class SubmitReply(Struct):
+class SubmitReply(Struct, kw_only=True):
     """Attributes:
     disposition: `new`, `repeated` (same request), `joined` (same key, still open) or `answered` (stored result).
     """
@@ -66,7 +66,7 @@ class SubmitReply(Struct):
 # --- the worker's side ------------------------------------------------------------------------
 
 
-class Handler(Struct):
+class Handler(Struct, kw_only=True):
     """What one worker can run. `missing` names the needs that this machine lacks: the kind is then not offered."""
 
     kind: str
@@ -75,7 +75,7 @@ class Handler(Struct):
     missing: tuple[str, ...] = ()
 
 
-class WorkerRow(Struct):
+class WorkerRow(Struct, kw_only=True):
     """One worker process. `incarnation` is fresh at every start; everything that says "mine" carries it.
 
     Attributes:
@@ -100,7 +100,7 @@ class WorkerRow(Struct):
     seen_at_ms: int = 0
 
 
-class Lease(Struct):
+class Lease(Struct, kw_only=True):
     """The identity that every write of a holder carries: the fence."""
 
     job_id: str
@@ -108,7 +108,7 @@ class Lease(Struct):
     token: int
 
 
-class Offer(Struct):
+class Offer(Struct, kw_only=True):
     """A hint that a job waits at this attempt. Never trusted, never needed for safety."""
 
     job_id: str
@@ -119,14 +119,14 @@ class Offer(Struct):
     priority: int = 0
 
 
-class OfferQuery(Struct):
+class OfferQuery(Struct, kw_only=True):
     namespaces: tuple[str, ...]
     handlers: tuple[Handler, ...]
     capabilities: tuple[str, ...]
     limit: int
 
 
-class GrantRequest(Struct):
+class GrantRequest(Struct, kw_only=True):
     """Attributes:
     nonce: Fresh per grant, equal on its retries: a repeated call gets the same token.
     lease_ms: Length of the lease, milliseconds.
@@ -139,7 +139,7 @@ class GrantRequest(Struct):
     lease_ms: int
 
 
-class CheckpointFile(Struct):
+class CheckpointFile(Struct, kw_only=True):
     """One file of a checkpoint: its path inside the folder, and where its bytes lie."""
 
     name: str
@@ -148,7 +148,7 @@ class CheckpointFile(Struct):
     bytes: int
 
 
-class Checkpoint(Struct):
+class Checkpoint(Struct, kw_only=True):
     """What a job left for its next attempt.
 
     Attributes:
@@ -162,7 +162,7 @@ class Checkpoint(Struct):
     files: tuple[CheckpointFile, ...] = ()
 
 
-class Granted(Struct):
+class Granted(Struct, kw_only=True):
     """Everything that a worker needs to run one attempt."""
 
     lease: Lease
@@ -177,7 +177,7 @@ class Granted(Struct):
     handbacks: int = 0
 
 
-class Refused(Struct):
+class Refused(Struct, kw_only=True):
     """Attributes:
     why: `running`, `stale`, `ended`, `not-due`, `ahead`, `unknown` or `not-ready` (this worker may not take work).
     """
@@ -185,7 +185,7 @@ class Refused(Struct):
     why: str
 
 
-class Beat(Struct):
+class Beat(Struct, kw_only=True):
     """One lease in a heartbeat, with what the job last said of itself.
 
     Attributes:
@@ -197,13 +197,13 @@ class Beat(Struct):
     message: str | None = None
 
 
-class RenewRequest(Struct):
+class RenewRequest(Struct, kw_only=True):
     incarnation: str
     beats: tuple[Beat, ...]
     lease_ms: int
 
 
-class Standing(Struct):
+class Standing(Struct, kw_only=True):
     """Whether an attempt still owns its job.
 
     Attributes:
@@ -215,7 +215,7 @@ class Standing(Struct):
     why: str = ""
 
 
-class Output(Struct):
+class Output(Struct, kw_only=True):
     """One kept file. `key` names it in the store, for ever: it is never overwritten."""
 
     name: str
@@ -224,7 +224,7 @@ class Output(Struct):
     bytes: int
 
 
-class Failure(Struct):
+class Failure(Struct, kw_only=True):
     """Why an attempt or a job failed, for people and for programs.
 
     Attributes:
@@ -238,7 +238,7 @@ class Failure(Struct):
     tail: str = ""
 
 
-class SettleRequest(Struct):
+class SettleRequest(Struct, kw_only=True):
     """How an attempt ended. Repeating it gives the same answer."""
 
     lease: Lease
@@ -249,7 +249,7 @@ class SettleRequest(Struct):
     who: str = ""
 
 
-class Settled(Struct):
+class Settled(Struct, kw_only=True):
     """Attributes:
     status: `won`, `requeued` (recorded, another attempt follows), `lost`, `canceled` or `conflict` (same token,
         other outcome: an alarm).
@@ -260,7 +260,7 @@ class Settled(Struct):
     why: str = ""
 
 
-class ReleaseRequest(Struct):
+class ReleaseRequest(Struct, kw_only=True):
     """Hand a job back unharmed. `started` is False if the job code never began."""
 
     lease: Lease
@@ -269,19 +269,19 @@ class ReleaseRequest(Struct):
     who: str = ""
 
 
-class CheckpointRequest(Struct):
+class CheckpointRequest(Struct, kw_only=True):
     lease: Lease
     checkpoint: Checkpoint
 
 
-class CancelRequest(Struct):
+class CancelRequest(Struct, kw_only=True):
     namespace: str
     job_id: str
     who: str = ""
     why: str = ""
 
 
-class CancelReply(Struct):
+class CancelReply(Struct, kw_only=True):
     """Attributes:
     canceled: True if this call ended the job; False if it had ended before.
     """
@@ -293,7 +293,7 @@ class CancelReply(Struct):
 # --- what people and programs read ------------------------------------------------------------
 
 
-class Result(Struct):
+class Result(Struct, kw_only=True):
     """The one answer of an ended job. Immutable."""
 
     job_id: str
@@ -311,7 +311,7 @@ class Result(Struct):
     ended_at_ms: int
 
 
-class JobRow(Struct):
+class JobRow(Struct, kw_only=True):
     """A job as the ledger sees it at one instant."""
 
     job_id: str
@@ -347,7 +347,7 @@ class JobRow(Struct):
     deadline_at_ms: int | None = None
 
 
-class AttemptRow(Struct):
+class AttemptRow(Struct, kw_only=True):
     """One attempt of a job."""
 
     job_id: str
@@ -363,7 +363,7 @@ class AttemptRow(Struct):
     collected: bool = False
 
 
-class EventRow(Struct):
+class EventRow(Struct, kw_only=True):
     """One line of a job's permanent history."""
 
     id: int
@@ -375,7 +375,7 @@ class EventRow(Struct):
     detail: str = ""
 
 
-class ListQuery(Struct):
+class ListQuery(Struct, kw_only=True):
     """Newest first. `before` is the `id` cursor of the last row of the page before."""
 
     namespace: str | None = None
@@ -385,7 +385,7 @@ class ListQuery(Struct):
     before: int | None = None
 
 
-class Message(Struct):
+class Message(Struct, kw_only=True):
     """A stored answer that is owed to one subscriber. `body` is sent byte for byte at every try."""
 
     msg_id: str
@@ -394,7 +394,7 @@ class Message(Struct):
     tries: int
 
 
-class Due(Struct):
+class Due(Struct, kw_only=True):
     """What a sweep would find. Times are boottime milliseconds; None: nothing of that kind."""
 
     expired: bool = False  # a lease ran out, or belongs to another boot
@@ -408,7 +408,7 @@ class Due(Struct):
     next_ms: int | None = None  # the earliest time at which one of the above may become true
 
 
-class Garbage(Struct):
+class Garbage(Struct, kw_only=True):
     """An attempt whose objects nobody can ever see: what may be deleted, and what under its prefix must stay."""
 
     namespace: str

@@ -57,7 +57,7 @@ def look_at_all() -> Iterator[Process]:
 
 
 def mark_of(token: int, folder: str) -> str:
-    """What marks the processes of one tree. The folder keeps apart the equal tokens of two ledgers."""
+    """What marks the processes of one tree. The folder keeps two ledgers of one machine apart."""
     return f"{token:x}@{folder}"
 
 

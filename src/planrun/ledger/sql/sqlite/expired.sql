@@ -1,0 +1,1 @@
+SELECT job_id FROM job WHERE state = 'running' AND lease_until_ms <= :stamp_ms ORDER BY lease_until_ms LIMIT :limit;

@@ -1,0 +1,1 @@
+SELECT job_id FROM job WHERE state = 'running' AND clock_epoch IS NOT :epoch;

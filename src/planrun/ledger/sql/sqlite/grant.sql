@@ -1,0 +1,16 @@
+-- Lease one attempt to one worker.
+-- Fence: queued, at exactly this attempt, due, and the worker may take work.
+UPDATE job
+   SET state          = 'running',
+       token          = :token,
+       incarnation    = :incarnation,
+       clock_epoch    = :epoch,
+       lease_until_ms = :now_ms + :lease_ms,
+       not_before_ms  = 0,
+       offered_at_ms  = NULL
+ WHERE job_id = :job_id
+   AND state = 'queued'
+   AND attempt = :attempt
+   AND not_before_ms <= :now_ms
+   AND EXISTS (SELECT 1 FROM worker WHERE incarnation = :incarnation AND state = 'ready')
+RETURNING namespace, kind, version, inputs, params, checkpoint, failures, losses, handbacks;

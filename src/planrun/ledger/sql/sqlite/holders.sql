@@ -1,0 +1,1 @@
+SELECT * FROM worker WHERE incarnation IN (SELECT DISTINCT incarnation FROM attempt WHERE stopped = 0);

@@ -1,0 +1,1 @@
+SELECT job_id FROM job WHERE state = 'running' AND incarnation = :incarnation ORDER BY id LIMIT :limit;

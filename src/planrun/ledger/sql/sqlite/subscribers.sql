@@ -1,0 +1,1 @@
+SELECT route FROM subscriber WHERE job_id = :job_id ORDER BY route;

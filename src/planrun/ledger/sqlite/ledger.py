@@ -1,0 +1,261 @@
+"""The port of the ledger over one SQLite file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from planrun.clock import Clock
+from planrun.config import Place
+from planrun.core.errors import Invalid, LedgerBusy, LedgerUnavailable
+from planrun.core.messages import (
+    AttemptRow,
+    CancelReply,
+    CancelRequest,
+    CheckpointRequest,
+    Due,
+    EventRow,
+    Garbage,
+    Granted,
+    GrantRequest,
+    JobRow,
+    Lease,
+    ListQuery,
+    Message,
+    Offer,
+    OfferQuery,
+    Output,
+    Refused,
+    ReleaseRequest,
+    RenewRequest,
+    Result,
+    Settled,
+    SettleRequest,
+    Standing,
+    SubmitReply,
+    SubmitRequest,
+    WorkerRow,
+)
+from planrun.ledger.sqlite.database import connect, migrate, refuse_unsafe
+from planrun.ledger.sqlite.turnstile import Turnstile
+from planrun.ledger.sqlite.wakeup import Wakeup
+from planrun.ledger.sqlite.writer import SqliteTx, Writer
+from planrun.ledger.tx import Tx
+from planrun.ledger.verbs import duties, ending, fleet, holding, intake, reading
+
+T = TypeVar("T")
+
+WAIT_S = 10.0
+
+
+class SqliteLedger:
+    """One process's handle on the file. Made by `open_sqlite`; used from one event loop."""
+
+    def __init__(self, place: Place, clock: Clock, *, wait_s: float = WAIT_S) -> None:
+        """Open the file, creating or migrating it.
+
+        Args:
+            wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
+
+        Raises:
+            LedgerUnusable: The file must not be opened here; the text says why.
+        """
+        refuse_unsafe(place.ledger)
+        self._place = place
+        self._clock = clock
+        self._wait_s = wait_s
+        self._turnstile = Turnstile(place.turn)
+        with self._turnstile.turn():
+            connection = connect(place.ledger)
+            migrate(connection, place.ledger)
+        self._wakeup = Wakeup(place.wake)
+        self._reader = connect(place.ledger, read_only=True)
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="planrun-ledger-reader")
+        self._writer = Writer(
+            connection,
+            place.ledger,
+            turnstile=self._turnstile,
+            wakeup=self._wakeup,
+            clock=clock,
+            on_epoch=duties.adopt_epoch,
+        )
+        self._connection = connection
+
+    # --- clients ---
+
+    async def submit(self, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
+        return await self._write(partial(intake.submit, requests=requests))
+
+    async def cancel(self, request: CancelRequest) -> CancelReply:
+        return await self._write(partial(ending.cancel, request=request))
+
+    async def job(self, namespace: str | None, job_id: str) -> JobRow | None:
+        return await self._read(partial(reading.job, namespace=namespace, job_id=job_id))
+
+    async def result(self, job_id: str) -> Result | None:
+        return await self._read(partial(ending.find_result, job_id=job_id))
+
+    async def jobs(self, query: ListQuery) -> tuple[list[JobRow], int | None]:
+        return await self._read(partial(reading.jobs, query=query))
+
+    async def attempts(self, job_id: str) -> list[AttemptRow]:
+        return await self._read(partial(reading.attempts, job_id=job_id))
+
+    async def events(self, job_id: str) -> list[EventRow]:
+        return await self._read(partial(reading.events, job_id=job_id))
+
+    async def workers(self) -> list[WorkerRow]:
+        return await self._read(fleet.workers)
+
+    async def counts(self, namespace: str | None) -> dict[str, int]:
+        return await self._read(partial(reading.counts, namespace=namespace))
+
+    async def violations(self) -> list[str]:
+        return await self._read(reading.violations)
+
+    # --- workers ---
+
+    async def register(self, worker: WorkerRow) -> None:
+        await self._write(partial(fleet.register, worker=worker), urgent=True)
+
+    async def offers(self, query: OfferQuery) -> list[Offer]:
+        return await self._read(partial(fleet.offers, query=query))
+
+    async def grant(self, request: GrantRequest) -> Granted | Refused:
+        return await self._write(partial(holding.grant, request=request))
+
+    async def renew(self, request: RenewRequest) -> list[Standing]:
+        return await self._write(partial(holding.renew, request=request), urgent=True)
+
+    async def standing(self, lease: Lease, intent: Sequence[Output]) -> Standing:
+        return await self._write(partial(holding.standing, lease=lease, intent=intent), urgent=True)
+
+    async def held(self, incarnation: str) -> list[Lease]:
+        return await self._read(partial(reading.held, incarnation=incarnation))
+
+    async def checkpoint(self, request: CheckpointRequest) -> Standing:
+        return await self._write(partial(holding.checkpoint, request=request), urgent=True)
+
+    async def settle(self, request: SettleRequest) -> Settled:
+        return await self._write(partial(ending.settle, request=request))
+
+    async def release(self, request: ReleaseRequest) -> Settled:
+        return await self._write(partial(ending.release, request=request), urgent=True)
+
+    async def stopped(self, lease: Lease, who: str) -> None:
+        await self._write(partial(holding.stopped, lease=lease, who=who))
+
+    async def live_tokens(self, tokens: Sequence[int]) -> set[int]:
+        return await self._read(partial(duties.live_tokens, tokens=tokens))
+
+    # --- duties ---
+
+    async def due(self) -> Due:
+        return await self._read(duties.due)
+
+    async def adopt_epoch(self) -> int:
+        return await self._write(duties.adopt_epoch)
+
+    async def expire(self, *, stamp_ms: int) -> int:
+        return await self._write(partial(duties.expire, stamp_ms=stamp_ms))
+
+    async def bury(self, incarnation: str, *, who: str) -> int:
+        return await self._write(partial(duties.bury, incarnation=incarnation, who=who), urgent=True)
+
+    async def promote(self) -> int:
+        return await self._write(duties.promote)
+
+    async def end_overdue(self) -> int:
+        return await self._write(duties.end_overdue)
+
+    async def end_unsupported(self, *, waited_ms: int) -> int:
+        return await self._write(partial(fleet.end_unsupported, waited_ms=waited_ms))
+
+    async def take_messages(self, *, limit: int, retry_ms: int) -> list[Message]:
+        return await self._write(partial(duties.take_messages, limit=limit, retry_ms=retry_ms))
+
+    async def confirm(self, msg_id: str) -> None:
+        await self._write(partial(duties.confirm, msg_id=msg_id))
+
+    async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
+        return await self._read(partial(duties.garbage, grace_ms=grace_ms, limit=limit))
+
+    async def collected(self, lease: Lease) -> None:
+        await self._write(partial(duties.collected, lease=lease))
+
+    async def backup(self, path: str) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._reading, self._copy_to, Path(path))
+
+    async def changed(self, *, timeout_s: float) -> None:
+        await self._wakeup.changed(timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the file."""
+        await asyncio.get_running_loop().run_in_executor(None, self._writer.close)
+        self._reading.shutdown()
+        self._wakeup.close()
+        self._reader.close()
+        self._connection.close()
+        self._turnstile.close()
+
+    # --- inside ---
+
+    async def _write(self, verb: Callable[[Tx], T], *, urgent: bool = False) -> T:
+        answer: Future[T] = self._writer.call(verb, urgent=urgent)
+        try:
+            async with asyncio.timeout(self._wait_s):
+                return await asyncio.wrap_future(answer)
+        except TimeoutError:
+            if answer.cancelled():
+                raise self._busy() from None
+            raise LedgerUnavailable(
+                f"{self._place.ledger} has not answered for {self._wait_s:g} s: the call may or may not be done; "
+                "make it again, that is safe"
+            ) from None
+
+    def _busy(self) -> LedgerBusy:
+        holder = self._turnstile.holder() if self._turnstile.is_held() else 0
+        if not holder:
+            return LedgerBusy(
+                f"{self._place.ledger} has been locked for {self._wait_s:g} s by a program that is not planrun; "
+                "close it and try again; nothing was done",
+                holder_pid=0,
+            )
+        return LedgerBusy(
+            f"process {holder} has held the write lock of {self._place.ledger} for {self._wait_s:g} s; "
+            f"if it is stopped, continue it (kill -CONT {holder}) or end it (kill -9 {holder}); nothing was done",
+            holder_pid=holder,
+        )
+
+    async def _read(self, query: Callable[[Tx], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._read_now, query)
+
+    def _read_now(self, query: Callable[[Tx], T]) -> T:
+        """One consistent look: all statements of the query see the same commit."""
+        try:
+            self._reader.execute("BEGIN")
+            try:
+                return query(SqliteTx(self._reader, self._clock.now()))
+            finally:
+                self._reader.execute("COMMIT")
+        except apsw.Error as error:
+            raise LedgerUnavailable(f"{self._place.ledger} cannot be read: {error!r}") from None
+
+    def _copy_to(self, path: Path) -> None:
+        if path.exists():
+            raise Invalid(f"{path} exists; a backup never overwrites: choose another name")
+        target = apsw.Connection(str(path))
+        try:
+            with target.backup("main", self._reader, "main") as copying:
+                while not copying.done:
+                    copying.step(1000)
+        except apsw.Error as error:
+            raise LedgerUnavailable(f"the backup to {path} failed: {error!r}; the ledger goes on") from None
+        finally:
+            target.close()

@@ -1,0 +1,210 @@
+"""The one thread of a process that writes: what waits is gathered into one commit.
+
+An answer is given only after the commit that holds it. After any error that ended the transaction no
+verb of the batch has an answer: each runs again, alone. A verb that its caller gave up on before it
+began is skipped, so that "not done" is a definite answer.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from planrun.clock import Clock, Instant
+from planrun.core.errors import LedgerUnavailable, PlanrunError
+from planrun.ledger.sqlite.database import statement
+from planrun.ledger.sqlite.turnstile import Turnstile
+from planrun.ledger.sqlite.wakeup import Wakeup
+from planrun.ledger.tx import Row, Tx
+from planrun.trip import trip
+
+BATCH_MAX = 128
+BATCH_S = 0.02  # a transaction stays well under 50 ms, so that nobody's heartbeat waits for a bulk submit
+
+Verb = Callable[[Tx], Any]
+
+
+class Call(NamedTuple):
+    verb: Verb
+    answer: Future[Any]
+
+
+class SqliteTx:
+    """A transaction, or a consistent read, over one connection."""
+
+    def __init__(self, connection: apsw.Connection, now: Instant) -> None:
+        self._connection = connection
+        self.now = now
+
+    def rows(self, name: str, /, **values: Any) -> list[Row]:
+        cursor = self._connection.execute(statement(name), values)
+        try:
+            names = [column[0] for column in cursor.get_description()]
+        except apsw.ExecutionCompleteError:
+            return []  # SQLite tells the columns only while there are rows
+        # To its end: an unread RETURNING keeps the write lock.
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+class Writer:
+    """A queue with two lanes: heartbeats first, then the others in order."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        path: Path,
+        *,
+        turnstile: Turnstile,
+        wakeup: Wakeup,
+        clock: Clock,
+        on_epoch: Verb,
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._turnstile = turnstile
+        self._wakeup = wakeup
+        self._clock = clock
+        self._on_epoch = on_epoch
+        self._epoch = ""
+        self._urgent: collections.deque[Call] = collections.deque()
+        self._others: collections.deque[Call] = collections.deque()
+        self._ready = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="planrun-ledger-writer", daemon=True)
+        self._thread.start()
+
+    def call(self, verb: Verb, *, urgent: bool = False) -> Future[Any]:
+        """Queue a verb. The future gets its answer after the commit, or the reason why there is none."""
+        call = Call(verb, Future())
+        with self._ready:
+            if self._closed:
+                raise LedgerUnavailable("the ledger is closed in this process")
+            (self._urgent if urgent else self._others).append(call)
+            self._ready.notify()
+        return call.answer
+
+    def close(self, *, timeout_s: float = 5) -> None:
+        """Finish what is queued, then end the thread."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            with self._ready:
+                while not (self._urgent or self._others or self._closed):
+                    self._ready.wait()
+                if not (self._urgent or self._others):
+                    return
+            try:
+                self._batch()
+            except apsw.BusyError:
+                time.sleep(0.05)  # locked from outside; the callers' own limits decide how long this goes on
+            except Exception as error:  # whatever it is, it must not end the thread and leave every caller waiting
+                self._refuse_waiting(self._unavailable(error))
+
+    def _next(self) -> Call | None:
+        with self._ready:
+            queue = self._urgent or self._others
+            return queue.popleft() if queue else None
+
+    def _refuse_waiting(self, error: LedgerUnavailable) -> None:
+        while (call := self._next()) is not None:
+            if call.answer.set_running_or_notify_cancel():
+                call.answer.set_exception(error)
+
+    def _batch(self) -> None:
+        """Run what waits, in one transaction, for at most BATCH_S."""
+        answers: list[tuple[Call, Any]] = []
+        with self._turnstile.turn():
+            tx = self._begin()
+            until = time.monotonic() + BATCH_S
+            whole = True
+            while len(answers) < BATCH_MAX and (call := self._next()) is not None:
+                if not call.answer.set_running_or_notify_cancel():
+                    continue
+                answers.append((call, self._one(tx, call)))
+                if not self._connection.in_transaction:
+                    whole = False
+                    break
+                if time.monotonic() >= until:
+                    break
+            trip("ledger:before-commit")
+            whole = whole and self._commit()
+            if not whole:
+                answers = [(call, self._alone(call)) for call, _ in answers]
+        self._wakeup.touch()
+        for call, answer in answers:
+            if isinstance(answer, BaseException):
+                call.answer.set_exception(answer)
+            else:
+                call.answer.set_result(answer)
+
+    def _begin(self) -> SqliteTx:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            now = self._clock.now()
+            tx = SqliteTx(self._connection, now)
+            if now.epoch != self._epoch:
+                self._on_epoch(tx)
+        except BaseException:
+            self._abandon()
+            raise
+        self._epoch = now.epoch
+        return tx
+
+    def _one(self, tx: SqliteTx, call: Call) -> Any:
+        """Run one verb in a savepoint: its error undoes itself and nobody else."""
+        self._connection.execute("SAVEPOINT verb")
+        try:
+            answer = call.verb(tx)
+        except Exception as error:
+            if self._connection.in_transaction:
+                with suppress(apsw.Error):
+                    self._connection.execute("ROLLBACK TO verb; RELEASE verb")
+            return self._unavailable(error) if isinstance(error, apsw.Error) else error
+        self._connection.execute("RELEASE verb")
+        return answer
+
+    def _commit(self) -> bool:
+        try:
+            self._connection.execute("COMMIT")
+        except apsw.Error:
+            self._abandon()
+            return False
+        return True
+
+    def _alone(self, call: Call) -> Any:
+        """One verb in a transaction of its own, after the shared one failed."""
+        try:
+            tx = self._begin()
+            answer = call.verb(tx)
+            self._connection.execute("COMMIT")
+        except (PlanrunError, apsw.Error) as error:
+            self._abandon()
+            return self._unavailable(error) if isinstance(error, apsw.Error) else error
+        except Exception as error:
+            self._abandon()
+            return error
+        return answer
+
+    def _abandon(self) -> None:
+        if self._connection.in_transaction:
+            with suppress(apsw.Error):
+                self._connection.execute("ROLLBACK")
+
+    def _unavailable(self, error: Exception) -> LedgerUnavailable:
+        if isinstance(error, apsw.FullError):
+            return LedgerUnavailable(f"the disk of {self._path} is full: free some space; nothing was written")
+        if isinstance(error, apsw.BusyError):
+            return LedgerUnavailable(f"{self._path} is locked by a program that is not planrun; nothing was written")
+        return LedgerUnavailable(f"{self._path}: {error!r}")

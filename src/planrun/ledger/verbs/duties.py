@@ -1,0 +1,119 @@
+"""What must happen by itself: leases that end, waits that end, messages that are owed, files that are garbage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planrun.core.life import State
+from planrun.core.messages import Checkpoint, Due, Garbage, Lease, Message, Output
+from planrun.ledger.tx import Tx, dump, load, one
+from planrun.ledger.verbs.ending import lose, overdue
+from planrun.ledger.verbs.fleet import SLICE, worker_row
+
+
+def due(tx: Tx) -> Due:
+    """What a sweep would find now, and when to look again."""
+    row = one(tx, "due")
+    assert row is not None
+    now = tx.now
+    deadline_ms = None if row["deadline_at_ms"] is None else now.boot_ms + row["deadline_at_ms"] - now.wall_ms
+    times = [row["lease_ms"], row["delayed_ms"], row["message_ms"], deadline_ms]
+
+    def passed(when_ms: int | None) -> bool:
+        return when_ms is not None and when_ms <= now.boot_ms
+
+    return Due(
+        expired=passed(row["lease_ms"]),
+        foreign_epoch=row["epoch"] != now.epoch,
+        promotable=passed(row["delayed_ms"]),
+        deadlines=passed(deadline_ms),
+        messages=passed(row["message_ms"]),
+        holders=tuple(worker_row(holder) for holder in tx.rows("holders")),
+        next_ms=min((time for time in times if time is not None), default=None),
+    )
+
+
+def adopt_epoch(tx: Tx) -> int:
+    """The machine was rebooted: nobody of the other boot lives, and its clock means nothing here."""
+    known = one(tx, "meta", k="clock_epoch")
+    if known is not None and known["v"] == tx.now.epoch:
+        return 0
+    ended = tx.rows("foreign_leases", epoch=tx.now.epoch)
+    for row in ended:
+        lose(tx, row["job_id"], "the machine was rebooted", who="reboot", stopped=True)
+    offset = one(tx, "meta", k="epoch_offset_ms")
+    if known is not None and offset is not None:
+        # Old boottime + old offset = wall clock; minus the new offset = the same moment on the new boottime.
+        shift_ms = offset["v"] - (tx.now.wall_ms - tx.now.boot_ms)
+        tx.rows("rebase_jobs", shift_ms=shift_ms)
+        tx.rows("rebase_messages", shift_ms=shift_ms)
+    tx.rows("set_meta", k="clock_epoch", v=tx.now.epoch)
+    tx.rows("set_meta", k="epoch_offset_ms", v=tx.now.wall_ms - tx.now.boot_ms)
+    return len(ended)
+
+
+def expire(tx: Tx, *, stamp_ms: int) -> int:
+    """End leases that ran out at or before the stamp, which was read before anybody waited for the ledger."""
+    rows = tx.rows("expired", stamp_ms=stamp_ms, limit=SLICE)
+    for row in rows:
+        lose(tx, row["job_id"], "its lease ran out without a sign of its worker", who="sweeper", stopped=False)
+    return len(rows)
+
+
+def bury(tx: Tx, incarnation: str, *, who: str) -> int:
+    """A worker and its job trees are proven dead."""
+    rows = tx.rows("running_of", incarnation=incarnation, limit=SLICE)
+    for row in rows:
+        lose(tx, row["job_id"], "its worker is dead: its lock was free", who=who, stopped=True)
+    tx.rows("all_stopped", incarnation=incarnation)
+    return len(rows)
+
+
+def promote(tx: Tx) -> int:
+    """Let delayed jobs that have come due join the line."""
+    return len(tx.rows("promote", now_ms=tx.now.boot_ms, limit=SLICE))
+
+
+def end_overdue(tx: Tx) -> int:
+    """Fail jobs whose own deadline has passed."""
+    rows = tx.rows("overdue", wall_ms=tx.now.wall_ms, limit=SLICE)
+    for row in rows:
+        overdue(tx, row["job_id"])
+    return len(rows)
+
+
+def take_messages(tx: Tx, *, limit: int, retry_ms: int) -> list[Message]:
+    """Messages that are owed now."""
+    rows = tx.rows("take_messages", now_ms=tx.now.boot_ms, limit=limit, retry_ms=retry_ms)
+    return [Message(**row) for row in rows]
+
+
+def confirm(tx: Tx, msg_id: str) -> None:
+    """A message has arrived."""
+    tx.rows("confirm", msg_id=msg_id)
+
+
+def garbage(tx: Tx, *, grace_ms: int, limit: int) -> list[Garbage]:
+    """Ended attempts, and what of them must stay: the winner's outputs, and what a live job may resume from."""
+    found = []
+    for row in tx.rows("garbage", before_ms=tx.now.wall_ms - grace_ms, limit=limit):
+        keep: list[str] = []
+        if row["state"] in (State.QUEUED, State.RUNNING):
+            checkpoints: list[Checkpoint] = load(row["checkpoint"], list[Checkpoint])
+            keep += [file.key for checkpoint in checkpoints for file in checkpoint.files]
+        if row["winner"] == row["token"]:
+            outputs: list[Output] = load(row["outputs"], list[Output])
+            keep += [output.key for output in outputs]
+        lease = Lease(job_id=row["job_id"], attempt=row["attempt"], token=row["token"])
+        found.append(Garbage(namespace=row["namespace"], lease=lease, keep=tuple(keep), stopped=bool(row["stopped"])))
+    return found
+
+
+def collected(tx: Tx, lease: Lease) -> None:
+    """The objects of an attempt are gone, but for those that count. Kept open while its job may resume from it."""
+    tx.rows("collected", job_id=lease.job_id, attempt=lease.attempt, token=lease.token)
+
+
+def live_tokens(tx: Tx, tokens: Sequence[int]) -> set[int]:
+    """Those whose attempt is not known to be stopped."""
+    return {row["token"] for row in tx.rows("live_tokens", tokens=dump(list(tokens)))}

@@ -1,0 +1,95 @@
+"""The workers that a ledger knows, and what they could run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from planrun.core import routing
+from planrun.core.life import Reason, State
+from planrun.core.messages import Failure, Handler, Offer, OfferQuery, WorkerRow
+from planrun.ledger.tx import Row, Tx, dump, load
+from planrun.ledger.verbs.ending import end_queued
+
+SLICE = 200
+
+
+def register(tx: Tx, worker: WorkerRow) -> None:
+    """Write down a worker, or its new state."""
+    tx.rows(
+        "put_worker",
+        incarnation=worker.incarnation,
+        name=worker.name,
+        host=worker.host,
+        namespaces=dump(worker.namespaces),
+        slots=worker.slots,
+        capabilities=dump(worker.capabilities),
+        handlers=dump(worker.handlers),
+        lock_file=worker.lock_file,
+        lock_device=worker.lock_device,
+        lock_inode=worker.lock_inode,
+        pid=worker.pid,
+        state=worker.state,
+        wall_ms=tx.now.wall_ms,
+    )
+
+
+def workers(tx: Tx, *, since_ms: int = 0) -> list[WorkerRow]:
+    """Every worker seen since then (wall clock), the latest first."""
+    return [worker_row(row) for row in tx.rows("workers", since_ms=since_ms)]
+
+
+def worker_row(row: Row) -> WorkerRow:
+    plain: dict[str, Any] = {
+        **row,
+        "namespaces": load(row["namespaces"], tuple[str, ...]),
+        "capabilities": load(row["capabilities"], tuple[str, ...]),
+        "handlers": load(row["handlers"], tuple[Handler, ...]),
+    }
+    return WorkerRow(**plain)
+
+
+def offers(tx: Tx, query: OfferQuery) -> list[Offer]:
+    """Jobs that such a worker could run, most urgent first, then oldest first. Hints only."""
+    capabilities = dump(query.capabilities)
+    found = [
+        row
+        for namespace in query.namespaces
+        for handler in query.handlers
+        if not handler.missing
+        for row in tx.rows(
+            "offers",
+            namespace=namespace,
+            kind=handler.kind,
+            version=handler.version,
+            capabilities=capabilities,
+            limit=query.limit,
+        )
+    ]
+    found.sort(key=lambda row: (-row["priority"], row.pop("id")))
+    return [Offer(**row) for row in found[: query.limit]]
+
+
+def missing_for(tx: Tx, namespace: str, kind: str, version: str, needs: Sequence[str]) -> str | None:
+    """What the known fleet lacks to run such a job, in one sentence; None if it can, or if no fleet is known."""
+    known = workers(tx, since_ms=tx.now.wall_ms - routing.CAPABILITY_TTL_MS)
+    now_ms = tx.now.wall_ms
+    found = routing.find_route(known, namespace=namespace, kind=kind, version=version, needs=needs, now_ms=now_ms)
+    return found.sentence if isinstance(found, routing.Missing) else None
+
+
+def end_unsupported(tx: Tx, *, waited_ms: int) -> int:
+    """Fail jobs that have waited so long and that no known worker could ever run."""
+    before_ms = tx.now.wall_ms - waited_ms
+    ended = 0
+    for group in tx.rows("waiting_sets", before_ms=before_ms):
+        needs = load(group["needs"], tuple[str, ...])
+        missing = missing_for(tx, group["namespace"], group["kind"], group["version"], needs)
+        if missing is None:
+            continue
+        same = {name: group[name] for name in ("kind", "version", "namespace", "needs")}
+        for row in tx.rows("waiting_jobs", before_ms=before_ms, limit=SLICE, **same):
+            error = Failure(message=missing, code="unsupported")
+            end_queued(tx, row["job_id"], State.FAILED, Reason.UNSUPPORTED, error)
+            ended += 1
+    return ended

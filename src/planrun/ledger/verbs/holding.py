@@ -1,0 +1,174 @@
+"""What the holder of a lease asks: grant, renew, fence check, checkpoint, stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from planrun.core.life import State
+from planrun.core.messages import (
+    Checkpoint,
+    CheckpointRequest,
+    Granted,
+    GrantRequest,
+    Lease,
+    Output,
+    Refused,
+    RenewRequest,
+    Standing,
+)
+from planrun.core.names import token_of, token_shown
+from planrun.ledger.tx import Row, Tx, dump, load, one
+from planrun.ledger.verbs.history import note
+
+HELD = Standing(status="held")
+
+
+def grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
+    """Lease one attempt to one worker; the same nonce gets the same token again."""
+    refused = _why_not(tx, request)
+    if refused:
+        return _granted_before(tx, request) or Refused(why=refused)
+    token = _next_token(tx)
+    row = one(
+        tx,
+        "grant",
+        job_id=request.job_id,
+        attempt=request.attempt,
+        incarnation=request.incarnation,
+        token=token,
+        epoch=tx.now.epoch,
+        now_ms=tx.now.boot_ms,
+        lease_ms=request.lease_ms,
+    )
+    if row is None:
+        return Refused(why="not-ready")  # all else was looked at above: this worker may not take work
+    tx.rows(
+        "insert_attempt",
+        job_id=request.job_id,
+        attempt=request.attempt,
+        token=token,
+        nonce=request.nonce,
+        incarnation=request.incarnation,
+        wall_ms=tx.now.wall_ms,
+    )
+    note(
+        tx,
+        request.job_id,
+        "granted",
+        attempt=request.attempt,
+        who=request.incarnation,
+        detail=f"token {token_shown(token)}",
+    )
+    return _granted(request.job_id, request.attempt, token, row)
+
+
+def _next_token(tx: Tx) -> int:
+    row = one(tx, "next_n")
+    assert row is not None, "the ledger has lost its counter"
+    return token_of(row["generation"], row["n"])
+
+
+def _granted(job_id: str, attempt: int, token: int, row: Row) -> Granted:
+    checkpoints: list[Checkpoint] = load(row["checkpoint"], list[Checkpoint])
+    return Granted(
+        lease=Lease(job_id=job_id, attempt=attempt, token=token),
+        namespace=row["namespace"],
+        kind=row["kind"],
+        version=row["version"],
+        inputs=load(row["inputs"], dict[str, str]),
+        params=load(row["params"], dict[str, Any]),
+        checkpoint=checkpoints[0] if checkpoints else None,
+        failures=row["failures"],
+        losses=row["losses"],
+        handbacks=row["handbacks"],
+    )
+
+
+def _granted_before(tx: Tx, request: GrantRequest) -> Granted | None:
+    """The same grant again: its reply was lost. Without the nonce a duplicate offer would look the same."""
+    made = one(tx, "find_attempt", job_id=request.job_id, attempt=request.attempt)
+    if made is None or (made["incarnation"], made["nonce"]) != (request.incarnation, request.nonce):
+        return None
+    job = one(tx, "job_state", job_id=request.job_id)
+    if job is None or job["state"] != State.RUNNING or job["token"] != made["token"]:
+        return None
+    again = one(tx, "granted_again", job_id=request.job_id)
+    return _granted(request.job_id, request.attempt, made["token"], again) if again is not None else None
+
+
+def _why_not(tx: Tx, request: GrantRequest) -> str:
+    """Why the job cannot be granted at that attempt; empty if it can."""
+    job = one(tx, "job_state", job_id=request.job_id)
+    if job is None:
+        return "unknown"
+    if job["ended_at_ms"] is not None:
+        return "ended"
+    if request.attempt != job["attempt"]:
+        return "stale" if request.attempt < job["attempt"] else "ahead"
+    if job["state"] == State.RUNNING:
+        return "running"
+    return "not-due" if job["not_before_ms"] > tx.now.boot_ms else ""
+
+
+def renew(tx: Tx, request: RenewRequest) -> list[Standing]:
+    """Extend every lease that is still held, and say what became of the others."""
+    tx.rows("see_worker", incarnation=request.incarnation, wall_ms=tx.now.wall_ms)
+    standings = []
+    for beat in request.beats:
+        lease = beat.lease
+        held = tx.rows("renew", **_fence(lease), now_ms=tx.now.boot_ms, lease_ms=request.lease_ms)
+        if held and (beat.fraction is not None or beat.message is not None):
+            tx.rows("say_progress", **_fence(lease), fraction=beat.fraction, message=beat.message)
+        standings.append(HELD if held else lost_or_canceled(tx, lease))
+    return standings
+
+
+def standing(tx: Tx, lease: Lease, intent: Sequence[Output]) -> Standing:
+    """The fence check before an upload."""
+    staged = dump([output.name for output in intent])
+    return HELD if tx.rows("stage", **_fence(lease), staged=staged) else lost_or_canceled(tx, lease)
+
+
+def checkpoint(tx: Tx, request: CheckpointRequest) -> Standing:
+    """Keep what the next attempt may start from: the newest, and the one before."""
+    lease, newest = request.lease, request.checkpoint
+    job = one(tx, "job_state", job_id=lease.job_id)
+    if job is None:
+        return lost_or_canceled(tx, lease)
+    kept: list[Checkpoint] = load(job["checkpoint"], list[Checkpoint])
+    if kept and kept[0] == newest:
+        return HELD if owns(job, lease) else lost_or_canceled(tx, lease)  # its reply was lost
+    before = kept[:1]
+    if not tx.rows("checkpoint", **_fence(lease), seq=newest.seq, checkpoint=dump([newest, *before])):
+        return lost_or_canceled(tx, lease)
+    size = sum(file.bytes for file in newest.files)
+    note(tx, lease.job_id, "checkpoint", attempt=lease.attempt, detail=f"{len(newest.files)} files, {size} bytes")
+    return HELD
+
+
+def stopped(tx: Tx, lease: Lease, who: str) -> None:
+    """The process tree of an attempt that no longer runs is dead."""
+    if tx.rows("stopped", **_fence(lease)):
+        note(tx, lease.job_id, "stopped", attempt=lease.attempt, who=who)
+
+
+def owns(job: Row, lease: Lease) -> bool:
+    """Is this lease the one that owns the job, as read in this transaction?"""
+    return (job["state"], job["attempt"], job["token"]) == (State.RUNNING, lease.attempt, lease.token)
+
+
+def lost_or_canceled(tx: Tx, lease: Lease) -> Standing:
+    """Why a lease is not held, in words for its former holder."""
+    job = one(tx, "job_state", job_id=lease.job_id)
+    if job is None:
+        return Standing(status="lost", why="the ledger does not know the job")
+    if owns(job, lease):
+        return Standing(status="lost", why="an older checkpoint")
+    if job["state"] == State.CANCELED:
+        return Standing(status="canceled", why="canceled by request")
+    return Standing(status="lost", why=f"the job is {job['state']} at attempt {job['attempt']}")
+
+
+def _fence(lease: Lease) -> dict[str, Any]:
+    return {"job_id": lease.job_id, "attempt": lease.attempt, "token": lease.token}

@@ -1,0 +1,114 @@
+"""Submit: a new job, a repeated call, a caller that joins, or a stored answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planrun.core.errors import Conflict
+from planrun.core.life import Reason, State
+from planrun.core.messages import Failure, SubmitReply, SubmitRequest
+from planrun.core.names import job_id_of
+from planrun.ledger.tx import Tx, dump, one
+from planrun.ledger.verbs.ending import end_queued, owe_answer
+from planrun.ledger.verbs.fleet import missing_for
+from planrun.ledger.verbs.history import note
+
+
+def submit(tx: Tx, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
+    """All or none: a conflict undoes the whole call."""
+    return [_submit(tx, request) for request in requests]
+
+
+def _submit(tx: Tx, request: SubmitRequest) -> SubmitReply:
+    known = one(tx, "find_request", namespace=request.namespace, request_id=request.request_id)
+    if known is not None:
+        if known["request_hash"] != request.request_hash:
+            raise Conflict(
+                f"request id {request.request_id} was used before for something else (job {known['job_id']}); "
+                "use a fresh request id for a new request",
+                job_id=known["job_id"],
+            )
+        return _attach(tx, request, known["job_id"], "repeated")
+
+    if request.key is not None:
+        holder = one(
+            tx,
+            "find_open_key",
+            namespace=request.namespace,
+            kind=request.kind,
+            version=request.version,
+            key=request.key,
+        )
+        if holder is not None:
+            if holder["content_hash"] != request.content_hash:
+                raise Conflict(
+                    f"key {request.key!r} stands for other inputs or params (job {holder['job_id']}); "
+                    "use another key, or cancel that job first",
+                    job_id=holder["job_id"],
+                )
+            _remember(tx, request, holder["job_id"])
+            return _attach(tx, request, holder["job_id"], "joined")
+    return _create(tx, request)
+
+
+def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> SubmitReply:
+    """One more caller of a job that exists. The job row is written before subscribers are: a settle that
+    runs at the same time either sees the new subscriber or lets us see its result."""
+    if disposition == "joined":
+        joined = one(tx, "join_job", job_id=job_id, priority=request.priority, deadline_at_ms=request.deadline_at_ms)
+        disposition = "joined" if joined is not None else "answered"
+        note(tx, job_id, disposition, who=request.who, detail=f"request {request.request_id}")
+    _subscribe(tx, request, job_id)
+    row = one(tx, "job_state", job_id=job_id)
+    state = State(row["state"]) if row is not None else State.FINISHED
+    if request.subscribers and row is not None and row["ended_at_ms"] is not None:
+        owe_answer(tx, job_id)
+    return SubmitReply(job_id=job_id, disposition=disposition, state=state)
+
+
+def _create(tx: Tx, request: SubmitRequest) -> SubmitReply:
+    job_id = job_id_of(request.namespace, request.request_id)
+    delay_ms = round(request.delay_s * 1000)
+    tx.rows(
+        "insert_job",
+        job_id=job_id,
+        namespace=request.namespace,
+        kind=request.kind,
+        version=request.version,
+        inputs=dump(request.inputs),
+        params=dump(request.params),
+        needs=dump(sorted(set(request.needs))),
+        content_hash=request.content_hash,
+        key=request.key,
+        retry_of=request.retry_of,
+        priority=request.priority,
+        max_attempts=request.max_attempts,
+        not_before_ms=tx.now.boot_ms + delay_ms if delay_ms > 0 else 0,
+        wall_ms=tx.now.wall_ms,
+        deadline_at_ms=request.deadline_at_ms,
+    )
+    _remember(tx, request, job_id)
+    _subscribe(tx, request, job_id)
+    note(tx, job_id, "submitted", who=request.who, attempt=1, detail=f"request {request.request_id}")
+
+    missing = missing_for(tx, request.namespace, request.kind, request.version, request.needs)
+    if missing is None:
+        return SubmitReply(job_id=job_id, disposition="new", state=State.QUEUED)
+    end_queued(tx, job_id, State.FAILED, Reason.UNSUPPORTED, Failure(message=missing, code="unsupported"))
+    return SubmitReply(job_id=job_id, disposition="new", state=State.FAILED)
+
+
+def _remember(tx: Tx, request: SubmitRequest, job_id: str) -> None:
+    tx.rows(
+        "insert_request",
+        namespace=request.namespace,
+        request_id=request.request_id,
+        request_hash=request.request_hash,
+        job_id=job_id,
+        wall_ms=tx.now.wall_ms,
+    )
+
+
+def _subscribe(tx: Tx, request: SubmitRequest, job_id: str) -> None:
+    for route in request.subscribers:
+        tx.rows("insert_subscriber", job_id=job_id, route=route)

@@ -1,0 +1,90 @@
+"""What people and programs read: rows of the ledger as messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planrun.core.life import Outcome, Reason, State
+from planrun.core.messages import AttemptRow, Checkpoint, EventRow, Failure, JobRow, Lease, ListQuery
+from planrun.ledger.tx import Row, Tx, load, one
+
+_PLAIN = (
+    "job_id", "namespace", "kind", "version", "key", "attempt", "failures", "max_attempts", "losses", "max_losses",
+    "handbacks", "max_handbacks", "priority", "token", "incarnation", "worker", "lease_until_ms", "not_before_ms",
+    "fraction", "message", "retry_of", "created_at_ms", "ended_at_ms", "deadline_at_ms",
+)  # fmt: skip
+
+
+def job(tx: Tx, namespace: str | None, job_id: str) -> JobRow | None:
+    """One job by its id, or by a request id that led to it."""
+    row = one(tx, "job_row", job_id=job_id, namespace=namespace)
+    if row is None:
+        asked = one(tx, "job_of_request", request_id=job_id, namespace=namespace)
+        row = one(tx, "job_row", job_id=asked["job_id"], namespace=namespace) if asked is not None else None
+    return _job_row(row) if row is not None else None
+
+
+def jobs(tx: Tx, query: ListQuery) -> tuple[list[JobRow], int | None]:
+    """A page, newest first, and the cursor of the next one."""
+    rows = tx.rows(
+        "jobs",
+        namespace=query.namespace,
+        kind=query.kind,
+        state=query.state,
+        before=query.before,
+        limit=query.limit + 1,
+    )
+    page = rows[: query.limit]
+    cursor = page[-1]["id"] if len(rows) > query.limit else None
+    return [_job_row(row) for row in page], cursor
+
+
+def attempts(tx: Tx, job_id: str) -> list[AttemptRow]:
+    """Every attempt of a job, in order."""
+    return [
+        AttemptRow(
+            **{
+                **row,
+                "outcome": Outcome(row["outcome"]) if row["outcome"] else None,
+                "error": load(row["error"], Failure),
+                "stopped": bool(row["stopped"]),
+                "collected": bool(row["collected"]),
+            }
+        )
+        for row in tx.rows("attempts", job_id=job_id)
+    ]
+
+
+def events(tx: Tx, job_id: str) -> list[EventRow]:
+    """The history of a job, in order."""
+    return [EventRow(**row) for row in tx.rows("events", job_id=job_id)]
+
+
+def held(tx: Tx, incarnation: str) -> list[Lease]:
+    """The leases that a worker has now."""
+    return [Lease(**row) for row in tx.rows("held", incarnation=incarnation)]
+
+
+def counts(tx: Tx, namespace: str | None) -> dict[str, int]:
+    """Jobs per state; every state is named."""
+    found = {row["state"]: row["jobs"] for row in tx.rows("counts", namespace=namespace)}
+    return {state.value: found.get(state.value, 0) for state in State}
+
+
+def violations(tx: Tx) -> list[str]:
+    """Broken invariants, in words."""
+    return [row["text"] for row in tx.rows("violations", now_ms=tx.now.boot_ms)]
+
+
+def _job_row(row: Row) -> JobRow:
+    checkpoints: list[Checkpoint] = load(row["checkpoint"], list[Checkpoint])
+    return JobRow(
+        **{name: row[name] for name in _PLAIN},
+        state=State(row["state"]),
+        reason=Reason(row["reason"]) if row["reason"] else None,
+        needs=load(row["needs"], tuple[str, ...]),
+        inputs=load(row["inputs"], dict[str, str]),
+        params=load(row["params"], dict[str, Any]),
+        checkpoint=checkpoints[0] if checkpoints else None,
+        stopping=bool(row["stopping"]),
+    )
