@@ -236,7 +236,7 @@ def _reachable(root: object) -> set[type]:
         seen[id(thing)] = thing
         for name in dir(thing):
             value = getattr(thing, name, None)
-            if name.startswith("__") or callable(value) and not hasattr(value, "__self__"):
+            if name.startswith("__") or (callable(value) and not hasattr(value, "__self__")):
                 continue
             todo.append(getattr(value, "__self__", value))
         if isinstance(thing, dict):
@@ -247,9 +247,9 @@ def _reachable(root: object) -> set[type]:
 @job("introspect")
 def introspect(j: JobContext) -> Any:
     descriptors = {}
-    for name in os.listdir("/proc/self/fd"):
+    for opened in Path("/proc/self/fd").iterdir():
         try:
-            descriptors[name] = os.readlink(f"/proc/self/fd/{name}")
+            descriptors[opened.name] = str(opened.readlink())
         except OSError:
             continue  # the listing's own
     in_child = subprocess.run(["ls", "/proc/self/fd"], capture_output=True, text=True, check=True, close_fds=False)
@@ -262,7 +262,7 @@ def introspect(j: JobContext) -> Any:
         "pid": os.getpid(),
         "session": os.getsid(0),
         "oom": Path("/proc/self/oom_score_adj").read_text().strip(),
-        "self": os.readlink("/proc/self"),
+        "self": str(Path("/proc/self").readlink()),
     }
 
 
@@ -318,9 +318,7 @@ def busy(j: JobContext) -> Any:
 @job("sends-nonsense")
 def sends_nonsense(j: JobContext) -> Any:
     """Job code that finds the socket and floods it."""
-    for name in os.listdir("/proc/self/fd"):
-        if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
-            line = socket.socket(fileno=os.dup(int(name)))
-            while True:
-                line.sendall(b"not json\n" * 1000)
-    return None
+    sockets = [number for number in range(3, 100) if Path(f"/proc/self/fd/{number}").exists()]
+    line = socket.socket(fileno=os.dup(sockets[0]))
+    while True:
+        line.sendall(b"not json\n" * 1000)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from planrun.core.life import Outcome
+from planrun.core.limits import Vitals
 from planrun.worker.exits import explain
 from planrun.worker.isolation import Level
-from planrun.worker.process import CheckpointReady, Done, Exited, Failed, Progress, Stopped, Vitals
-
-from conftest import Stage
+from planrun.worker.process import CheckpointReady, Done, Exited, Failed, Progress, Stopped
+from tests.jobs.stage import Stage, living
 
 pytestmark = pytest.mark.anyio
 
@@ -393,14 +393,3 @@ async def test_a_second_kill_gives_the_same_end(stage: Stage) -> None:
 
     assert await stage.process.kill() == first
     assert await stage.until(Exited) == first
-
-
-def living(tag: str) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if tag.encode() in (path / "cmdline").read_bytes():
-                found.append(int(path.name))
-        except OSError:
-            continue
-    return found
