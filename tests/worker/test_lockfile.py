@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from planrun.core.messages import WorkerRow
-from planrun.worker.lockfile import NoProof, ProvenDead, WorkerLock, prove_dead, watch_death
+from planrun.lockfile import NoProof, ProvenDead, WorkerLock, prove_dead, watch_death
 
 # Takes the lock, starts a child that inherits it, says who they are, and waits.
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from planrun.worker.lockfile import WorkerLock
+from planrun.lockfile import WorkerLock
 
 lock = WorkerLock.acquire(Path(sys.argv[1]), "w1")
 tree = subprocess.Popen(["sleep", "60"], pass_fds=[lock.fd] if sys.argv[2] == "tree" else [])

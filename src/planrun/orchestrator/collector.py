@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
-import shutil
-from contextlib import suppress
 from pathlib import Path
 
 from planrun.core.errors import StorageError
 from planrun.core.messages import Garbage
 from planrun.core.names import attempt_prefix
+from planrun.folders import remove_folder
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 
@@ -100,22 +98,3 @@ class Collector:
             if folder not in self._told:
                 self._told.add(folder)
                 _log.warning("the scratch folder %s cannot be removed; remove it by hand: %s", folder, error)
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder that job code has written, whatever modes it has set there.
-
-    Raises:
-        OSError: Some of it cannot be removed.
-    """
-    with suppress(FileNotFoundError):  # its worker removes it, too
-        try:
-            shutil.rmtree(folder)
-        except PermissionError:
-            folder.chmod(0o700)
-            for parent, folders, _ in os.walk(folder):
-                for name in folders:
-                    inner = Path(parent, name)
-                    if not inner.is_symlink():
-                        inner.chmod(0o700)
-            shutil.rmtree(folder)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from planrun.core.messages import Due, WorkerRow
 from planrun.ledger.contract import Ledger
-from planrun.worker.lockfile import ProvenDead, prove_dead
+from planrun.lockfile import ProvenDead, prove_dead
 
 LOOK_AT_LEAST_EVERY_MS = 5_000
 LOOK_AGAIN_AFTER_MS = 250

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import WorkerRow
-from planrun.worker.lockfile import watch_death
+from planrun.lockfile import watch_death
 
 PROBE_EVERY_S = 0.015
 PROBE_FOR_MS = 5_000

@@ -110,7 +110,7 @@ def garbage(tx: Tx, *, grace_ms: int, limit: int) -> list[Garbage]:
 
 
 def collected(tx: Tx, lease: Lease) -> None:
-    """The objects of an attempt are gone, but for those that count. Kept open while its job lives."""
+    """The objects of an attempt are gone, but for those that count. Kept open while its job may resume from it."""
     tx.rows("collected", job_id=lease.job_id, attempt=lease.attempt, token=lease.token)
 
 

@@ -115,7 +115,9 @@ def end_attempt(
 
 def cancel(tx: Tx, request: CancelRequest) -> CancelReply:
     """End a job for every caller. Its process tree follows: `stopped` says when."""
-    job = one(tx, "job_state", job_id=request.job_id)
+    asked = one(tx, "find_request", namespace=request.namespace, request_id=request.job_id)
+    job_id = asked["job_id"] if asked is not None else request.job_id
+    job = one(tx, "job_state", job_id=job_id)
     if job is None or job["namespace"] != request.namespace:
         raise UnknownJob(f"no job {request.job_id} in namespace {request.namespace}")
     if job["ended_at_ms"] is not None:
@@ -125,7 +127,7 @@ def cancel(tx: Tx, request: CancelRequest) -> CancelReply:
     if job["state"] == State.RUNNING:
         end_attempt(tx, job, Outcome.CANCELED, error=error, who=request.who, stopped=False)
     else:
-        end_queued(tx, request.job_id, State.CANCELED, None, error, who=request.who)
+        end_queued(tx, job_id, State.CANCELED, None, error, who=request.who)
     return CancelReply(canceled=True, state=State.CANCELED)
 
 

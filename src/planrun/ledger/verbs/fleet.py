@@ -56,6 +56,7 @@ def offers(tx: Tx, query: OfferQuery) -> list[Offer]:
         row
         for namespace in query.namespaces
         for handler in query.handlers
+        if not handler.missing
         for row in tx.rows(
             "offers",
             namespace=namespace,

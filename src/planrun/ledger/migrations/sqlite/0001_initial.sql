@@ -40,7 +40,7 @@ CREATE INDEX job_ended ON job(ended_at_ms) WHERE ended_at_ms IS NOT NULL;
 
 CREATE TABLE request(
   namespace TEXT NOT NULL, request_id TEXT NOT NULL, request_hash TEXT NOT NULL, job_id TEXT NOT NULL,
-  created_at_ms INTEGER NOT NULL, PRIMARY KEY(namespace,request_id)) STRICT, WITHOUT ROWID;
+  created_at_ms INTEGER NOT NULL, PRIMARY KEY(request_id,namespace)) STRICT, WITHOUT ROWID;
 CREATE INDEX request_job ON request(job_id);
 
 CREATE TABLE subscriber(job_id TEXT NOT NULL, route TEXT NOT NULL, PRIMARY KEY(job_id,route)) STRICT, WITHOUT ROWID;

@@ -1,0 +1,176 @@
+"""The stored answers that are owed, and the files that nobody can ever see (T22, T23)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from planrun.core.life import Outcome
+from planrun.core.messages import Garbage, Result
+from planrun.ledger.contract import Ledger
+
+from .actors import Actors, an_output
+from .ledger_contract import LedgerContract, OpenLedger
+from .manual_clock import ManualClock
+
+
+class OutboxContract(LedgerContract):
+    async def test_every_subscriber_is_owed_the_one_answer(self, they: Actors) -> None:
+        lease = await they.running(key="k", subscribers=("webhook:a", "command:b"))
+        await they.submit(key="k", subscribers=("webhook:c",))
+        await they.submit(key="k", subscribers=("webhook:a",))
+        await they.succeed(lease, value={"frames": 24})
+
+        bodies = await they.bodies()
+
+        answer = await they.result(lease.job_id)
+        assert sorted(bodies) == [f"result:{lease.job_id}:{route}" for route in ("command:b", "webhook:a", "webhook:c")]
+        for msg_id, body in bodies.items():
+            assert json.loads(body)["msg_id"] == msg_id
+            assert msgspec.json.decode(json.dumps(json.loads(body)["result"]), type=Result) == answer
+
+    async def test_a_waiter_is_not_a_subscriber(self, they: Actors) -> None:
+        await they.succeed(await they.running())
+
+        assert await they.bodies() == {}
+
+    async def test_nothing_is_owed_before_the_end(self, they: Actors, ledger: Ledger) -> None:
+        lease = await they.running(subscribers=("webhook:x",))
+        await they.fail(lease)
+
+        assert await they.bodies() == {}
+        assert not (await ledger.due()).messages
+
+    @pytest.mark.parametrize("is_repeat", [True, False])
+    async def test_one_who_asks_after_the_end_is_owed_the_answer_at_once(self, they: Actors, is_repeat: bool) -> None:
+        first = {"request_id": "r1", "key": "k"}
+        lease = await they.running(**first, subscribers=("webhook:early",))
+        await they.succeed(lease)
+        [early] = (await they.bodies()).values()
+
+        await they.submit(**(first if is_repeat else {"key": "k"}), subscribers=("webhook:late",))
+
+        late = await they.bodies()
+        assert list(late) == [f"result:{lease.job_id}:webhook:late"]
+        assert json.loads(late[f"result:{lease.job_id}:webhook:late"])["result"] == json.loads(early)["result"]
+
+    async def test_one_who_repeats_a_request_while_it_runs_is_owed_the_answer_at_the_end(self, they: Actors) -> None:
+        lease = await they.running(request_id="r1")
+        await they.submit(request_id="r1", subscribers=("webhook:x",))
+        await they.succeed(lease)
+
+        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:x"]
+
+    async def test_an_unconfirmed_message_comes_again_byte_for_byte(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        await they.succeed(await they.running(subscribers=("webhook:x",)), value={"z": 1, "a": [0.1, None, "ü"]})
+        tries = []
+        for _ in range(4):
+            assert (await ledger.due()).messages
+            [message] = await ledger.take_messages(limit=10, retry_ms=10_000)
+            tries.append(message)
+            clock.advance(9.999)
+            assert await ledger.take_messages(limit=10, retry_ms=10_000) == []
+            clock.advance(3600)
+
+        assert len({(message.msg_id, message.route, message.body) for message in tries}) == 1
+        assert [message.tries for message in tries] == sorted({message.tries for message in tries})
+
+    async def test_a_confirmed_message_never_comes_again(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        await they.succeed(await they.running(subscribers=("webhook:x",)))
+        [message] = await ledger.take_messages(limit=10, retry_ms=1_000)
+        await ledger.confirm(message.msg_id)
+        await ledger.confirm(message.msg_id)
+        clock.advance(3600)
+
+        assert await they.bodies() == {}
+        assert not (await ledger.due()).messages
+
+    async def test_a_moved_wall_clock_holds_no_message_back(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        await they.succeed(await they.running(subscribers=("webhook:x",)))
+        await ledger.take_messages(limit=10, retry_ms=10_000)
+        clock.jump_wall(-24 * 3600)
+        clock.advance(3600)
+
+        assert len(await they.bodies()) == 1
+
+    async def test_two_publishers_do_not_take_the_same_message_at_once(
+        self, they: Actors, open_ledger: OpenLedger
+    ) -> None:
+        for _ in range(20):
+            await they.succeed(await they.running(subscribers=("webhook:x",)))
+        other = await open_ledger()
+
+        taken = await asyncio.gather(
+            *(ledger.take_messages(limit=7, retry_ms=10_000) for ledger in (they.ledger, other) * 3)
+        )
+
+        ids = [message.msg_id for batch in taken for message in batch]
+        assert len(ids) == len(set(ids)) == 20
+        assert max(len(batch) for batch in taken) == 7
+
+    # --- garbage ---
+
+    async def test_a_losers_files_are_garbage_and_the_winners_never(self, they: Actors, ledger: Ledger) -> None:
+        loser = await they.running()
+        await they.standing(loser, [an_output(loser)])
+        await they.expire_all()
+        winner = await they.grant(loser.job_id, by="w2")
+        await they.standing(winner, [an_output(winner)])
+        await they.succeed(winner)
+
+        garbage = {named.lease: named for named in await ledger.garbage(grace_ms=0, limit=10)}
+
+        assert garbage[loser] == Garbage(namespace="default", lease=loser, keep=(), stopped=False)
+        assert winner not in garbage or an_output(winner).key in garbage[winner].keep
+
+    async def test_a_running_attempts_files_are_not_garbage(self, they: Actors, ledger: Ledger) -> None:
+        loser = await they.running()
+        await they.expire_all()
+        await they.grant(loser.job_id, by="w2")
+
+        assert [garbage.lease for garbage in await ledger.garbage(grace_ms=0, limit=10)] == [loser]
+
+    async def test_a_canceled_jobs_files_are_garbage(self, they: Actors, ledger: Ledger) -> None:
+        lease = await they.running()
+        await they.cancel(lease.job_id)
+        await ledger.stopped(lease, "w1")
+
+        assert await ledger.garbage(grace_ms=0, limit=10) == [
+            Garbage(namespace="default", lease=lease, keep=(), stopped=True)
+        ]
+
+    async def test_garbage_waits_for_its_grace_and_is_named_until_it_is_collected(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        lease = await they.running()
+        await they.release(lease)
+        assert await ledger.garbage(grace_ms=60_000, limit=10) == []
+        clock.advance(60)
+        for _ in range(2):
+            assert [g.lease for g in await ledger.garbage(grace_ms=60_000, limit=10)] == [lease]
+
+        await ledger.collected(lease)
+
+        assert await ledger.garbage(grace_ms=0, limit=10) == []
+        assert [attempt.collected for attempt in await ledger.attempts(lease.job_id)] == [True]
+
+    async def test_a_running_attempt_cannot_be_called_collected(self, they: Actors, ledger: Ledger) -> None:
+        lease = await they.running()
+        await ledger.collected(lease)
+
+        assert [attempt.collected for attempt in await ledger.attempts(lease.job_id)] == [False]
+
+    async def test_garbage_comes_in_bounded_lots(self, they: Actors, ledger: Ledger) -> None:
+        for _ in range(5):
+            await they.fail(await they.running(), Outcome.TRANSIENT)
+
+        assert len(await ledger.garbage(grace_ms=0, limit=3)) == 3

@@ -1,0 +1,60 @@
+"""The contract of the ledger, kept by the SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from planrun.ledger.contract import Ledger
+from planrun.wiring import open_ledger as open_at
+
+from .cancel_contract import CancelContract
+from .checkpoint_contract import CheckpointContract
+from .crowd_contract import CrowdContract
+from .grant_contract import GrantContract
+from .lease_contract import LeaseContract
+from .ledger_contract import LedgerContract, OpenLedger
+from .manual_clock import ManualClock
+from .outbox_contract import OutboxContract
+from .settle_contract import SettleContract
+from .submit_contract import SubmitContract
+
+
+class SqliteLedger(LedgerContract):
+    @pytest.fixture
+    async def open_ledger(self, clock: ManualClock, tmp_path: Path) -> AsyncIterator[OpenLedger]:
+        opened: list[Ledger] = []
+
+        async def open_one() -> Ledger:
+            opened.append(open_at(f"sqlite:///{tmp_path}/ledger.db", clock=clock))
+            return opened[-1]
+
+        yield open_one
+        for ledger in opened:
+            await ledger.close()
+
+
+class TestSubmit(SqliteLedger, SubmitContract): ...
+
+
+class TestGrant(SqliteLedger, GrantContract): ...
+
+
+class TestLease(SqliteLedger, LeaseContract): ...
+
+
+class TestCheckpoint(SqliteLedger, CheckpointContract): ...
+
+
+class TestSettle(SqliteLedger, SettleContract): ...
+
+
+class TestCancel(SqliteLedger, CancelContract): ...
+
+
+class TestOutbox(SqliteLedger, OutboxContract): ...
+
+
+class TestCrowd(SqliteLedger, CrowdContract): ...

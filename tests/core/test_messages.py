@@ -1,0 +1,132 @@
+"""Messages survive a file or a wire unchanged, and cannot be changed in place."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import msgspec
+import pytest
+
+from planrun.core import messages
+from planrun.core.life import Outcome, Reason, State
+from planrun.core.messages import (
+    AttemptRow,
+    Beat,
+    CancelReply,
+    CancelRequest,
+    Checkpoint,
+    CheckpointFile,
+    CheckpointRequest,
+    Due,
+    EventRow,
+    Failure,
+    Garbage,
+    Granted,
+    GrantRequest,
+    Handler,
+    JobRow,
+    Lease,
+    ListQuery,
+    Message,
+    Offer,
+    OfferQuery,
+    Output,
+    Refused,
+    ReleaseRequest,
+    RenewRequest,
+    Result,
+    Settled,
+    SettleRequest,
+    Standing,
+    Struct,
+    SubmitReply,
+    SubmitRequest,
+    WorkerRow,
+)
+
+LEASE = Lease(job_id="j", attempt=2, token=1 << 40 | 7)
+OUTPUT = Output(name="out.mp4", key="d/jobs/j/2-7/ab/out.mp4", sha256="ab", bytes=3)
+FAILURE = Failure(message="no such filter: 'sclae' – ü", code="ffmpeg-bad-filter", tail="line 1\nline 2")
+HANDLER = Handler(kind="preview", version="v2", needs=("ffmpeg",), missing=("gpu",))
+CHECKPOINT = Checkpoint(
+    attempt=1, seq=3, format="fmt-1", files=(CheckpointFile(name="a/b", key="k", sha256="ab", bytes=1),)
+)
+WORKER = WorkerRow(incarnation="i", name="w1", host="box", slots=2, capabilities=("ffmpeg",), handlers=(HANDLER,))
+
+SAMPLES: list[Struct] = [
+    SubmitRequest(
+        request_id="r", kind="preview", content_hash="c", request_hash="h", params={"a": [1, None, {"b": 0.5}]},
+        inputs={"upload": "/in/42.mov"}, needs=("ffmpeg",), key="k", subscribers=("webhook:x",), deadline_at_ms=5,
+    ),
+    SubmitReply(job_id="j", disposition="new", state=State.QUEUED),
+    HANDLER,
+    WORKER,
+    LEASE,
+    Offer(job_id="j", attempt=1, namespace="default", kind="preview", version="v1"),
+    OfferQuery(namespaces=("default",), handlers=(HANDLER,), capabilities=("ffmpeg",), limit=3),
+    GrantRequest(job_id="j", attempt=1, incarnation="i", nonce="n", lease_ms=60_000),
+    CHECKPOINT,
+    CHECKPOINT.files[0],
+    CheckpointRequest(lease=LEASE, checkpoint=CHECKPOINT),
+    Granted(lease=LEASE, namespace="default", kind="preview", version="v1", checkpoint=CHECKPOINT),
+    Refused(why="running"),
+    Beat(lease=LEASE, fraction=0.25, message="encoding"),
+    RenewRequest(incarnation="i", beats=(Beat(lease=LEASE),), lease_ms=60_000),
+    Standing(status="canceled", why="by ann"),
+    OUTPUT,
+    FAILURE,
+    SettleRequest(lease=LEASE, outcome=Outcome.SUCCESS, outputs=(OUTPUT,), value={"frames": 24}),
+    Settled(status="won", state=State.FINISHED),
+    ReleaseRequest(lease=LEASE, why="deploy", started=False),
+    CancelRequest(namespace="default", job_id="j", who="ann"),
+    CancelReply(canceled=True, state=State.CANCELED),
+    Result(
+        job_id="j", namespace="default", kind="preview", version="v1", state=State.FAILED, reason=Reason.EXHAUSTED,
+        attempt=4, error=FAILURE, ended_at_ms=9,
+    ),
+    JobRow(
+        job_id="j", namespace="default", kind="preview", version="v1", state=State.RUNNING, attempt=1, failures=0,
+        max_attempts=4, losses=0, max_losses=8, handbacks=0, max_handbacks=20, created_at_ms=1, checkpoint=CHECKPOINT,
+    ),
+    AttemptRow(job_id="j", attempt=1, token=1, incarnation="i", granted_at_ms=1, outcome=Outcome.LOST, error=FAILURE),
+    EventRow(id=1, job_id="j", at_ms=1, what="granted"),
+    ListQuery(state=State.FAILED, before=7),
+    Message(msg_id="result:j:webhook:x", route="webhook:x", body="{}", tries=1),
+    Due(expired=True, holders=(WORKER,), next_ms=5),
+    Garbage(namespace="default", lease=LEASE, keep=("k",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample).__name__)
+def test_a_message_comes_back_from_json_as_it_was(sample: Struct) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(sample), type=type(sample)) == sample
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample).__name__)
+def test_a_message_cannot_be_changed(sample: Struct) -> None:
+    field = sample.__struct_fields__[0]
+
+    with pytest.raises(AttributeError):
+        setattr(sample, field, None)
+
+
+def test_every_message_has_a_sample_here() -> None:
+    declared = {
+        value for value in vars(messages).values()
+        if inspect.isclass(value) and issubclass(value, Struct) and value is not Struct
+    }  # fmt: skip
+
+    assert {type(sample) for sample in SAMPLES} == declared
+
+
+@pytest.mark.parametrize("field", ["not_yet_known", "x"])
+def test_a_message_of_a_newer_planrun_is_read_without_its_new_fields(field: str) -> None:
+    newer: dict[str, Any] = {**msgspec.to_builtins(LEASE), field: [1]}
+
+    assert msgspec.json.decode(msgspec.json.encode(newer), type=Lease) == LEASE
+
+
+def test_a_message_with_a_wrong_type_is_refused_with_its_place_named() -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"\$\.attempt"):
+        msgspec.json.decode(b'{"job_id":"j","attempt":"two","token":1}', type=Lease)

@@ -1,0 +1,117 @@
+"""A million ended jobs must not slow the line: every hot statement searches an index that holds only what it needs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+
+from planrun.ledger.sqlite.database import connect, migrate, statement
+
+# statement → the index that it must search
+HOT = {
+    "offers": "job_ready",
+    "promote": "job_delayed",
+    "expired": "job_lease",
+    "overdue": "job_deadline",
+    "running_of": "job_holder",
+    "held": "job_holder",
+    "find_open_key": "job_key",
+    "take_messages": "outbox_due",
+    "garbage": "attempt_garbage",
+    "all_stopped": "attempt_alive",
+    "live_tokens": "sqlite_autoindex_attempt_1",
+    "events": "event_job",
+    "workers": "worker_seen",
+    "rebase_jobs": "job_delayed",
+}
+# statements that find one row by its name
+BY_NAME = [
+    "grant", "renew", "stage", "checkpoint", "requeue", "end_running", "end_queued", "end_attempt", "stopped",
+    "say_progress", "collected", "join_job", "job_state", "job_row", "find_request", "job_of_request", "find_attempt",
+    "find_result", "attempts", "subscribers", "confirm", "next_n", "meta",
+]  # fmt: skip
+# statements that may read a whole index, but only one that leaves ended jobs out
+NARROW = {
+    "foreign_leases": "job_lease",
+    "holders": "attempt_alive",
+    "rebase_messages": "outbox_due",
+    "waiting_sets": "job_ready",
+    "waiting_jobs": "job_ready",
+}
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> apsw.Connection:
+    path = tmp_path_factory.mktemp("plans") / "ledger.db"
+    connection = connect(path)
+    migrate(connection, path)
+    return connection
+
+
+def plan_of(connection: apsw.Connection, name: str) -> list[str]:
+    text = statement(name)
+    values = dict.fromkeys(re.findall(r":(\w+)", text))
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+
+
+def scans(plan: list[str]) -> list[str]:
+    """Steps that read a whole table, or sort."""
+    harmless = ("SCAN json_each", "SCAN CONSTANT ROW")
+    return [step for step in plan if step.startswith(("SCAN", "USE TEMP")) and not step.startswith(harmless)]
+
+
+@pytest.mark.parametrize(("name", "index"), HOT.items())
+def test_a_hot_statement_searches_its_index_and_never_sorts(connection: apsw.Connection, name: str, index: str) -> None:
+    plan = plan_of(connection, name)
+
+    assert scans(plan) == []
+    assert any(step.startswith("SEARCH") and f"INDEX {index}" in step for step in plan), plan
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_one_row_is_found_by_its_name(connection: apsw.Connection, name: str) -> None:
+    plan = plan_of(connection, name)
+
+    assert scans(plan) == []
+    assert any(re.match(r"SEARCH \w+ USING (PRIMARY KEY|INDEX sqlite_autoindex)", step) for step in plan), plan
+
+
+@pytest.mark.parametrize(("name", "index"), NARROW.items())
+def test_a_sweep_reads_only_what_is_open(connection: apsw.Connection, name: str, index: str) -> None:
+    steps = [step for step in plan_of(connection, name) if step.startswith(("SCAN", "SEARCH"))]
+
+    assert any(f"INDEX {index}" in step for step in steps), steps
+    assert all("INDEX" in step or "PRIMARY KEY" in step for step in steps), steps
+
+
+def test_a_look_at_what_is_due_touches_one_row_of_each_index(connection: apsw.Connection) -> None:
+    plan = plan_of(connection, "due")
+
+    assert scans(plan) == []
+    for index in ("job_lease", "job_delayed", "outbox_due", "job_deadline"):
+        assert any(step.startswith("SEARCH") and f"INDEX {index}" in step for step in plan), plan
+
+
+def test_ended_jobs_are_in_no_index_of_the_line(connection: apsw.Connection) -> None:
+    """Each of these is partial: its WHERE leaves ended jobs out."""
+    rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
+    partial = {name: sql.partition(" WHERE ")[2] for name, sql in rows}
+
+    for index in ("job_ready", "job_delayed"):
+        assert "state='queued'" in partial[index]
+    for index in ("job_lease", "job_holder"):
+        assert partial[index] == "state='running'"
+    assert "ended_at_ms IS NULL" in partial["job_deadline"]
+
+
+def test_no_statement_is_without_a_known_plan() -> None:
+    """A new statement must be put into one of the lists above, or among those that a person waits for."""
+    asked_by_people = {"counts", "jobs", "violations"}
+    folder = Path(str(__import__("planrun.ledger").ledger.__file__)).parent / "sql" / "sqlite"
+    names = {file.stem for file in folder.glob("*.sql")}
+    inserts = {name for name in names if re.search(r"^INSERT", statement(name), re.MULTILINE)}
+
+    assert names - inserts - asked_by_people - {"see_worker", "granted_again", "due"} == {*HOT, *BY_NAME, *NARROW}
