@@ -6,10 +6,5 @@ from tests.orchestrator.fake_ledger import FakeLedger
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def ledger() -> FakeLedger:
     return FakeLedger()

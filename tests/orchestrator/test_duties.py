@@ -1,5 +1,7 @@
 """All duties together, over the real ledger in a file, and over one that fails."""
 
+# ruff: noqa: ASYNC110, ASYNC240 -- tests look at files and poll with a deadline
+
 from __future__ import annotations
 
 import asyncio
@@ -35,7 +37,7 @@ LEASE_MS = 60_000
 WORKER = """
 import sys
 from pathlib import Path
-from planrun.worker.lockfile import WorkerLock
+from planrun.lockfile import WorkerLock
 
 lock = WorkerLock.acquire(Path(sys.argv[1]), "w1")
 print("ready", flush=True)
@@ -247,7 +249,7 @@ async def test_a_ledger_that_fails_is_asked_again_and_the_log_stays_short(
         await asyncio.sleep(0.3)
         fake.out_of_order = False
         async with asyncio.timeout(4):
-            while fake.lease_ms is not None:  # noqa: ASYNC110
+            while fake.lease_ms is not None:
                 await asyncio.sleep(0.01)
 
     told = [record for record in caplog.records if record.name == "planrun.duties"]
@@ -266,7 +268,7 @@ async def test_a_bug_in_one_duty_stops_no_other(
 
     monkeypatch.setattr(fake, "garbage", buggy)
     async with on_duty(duties_of(fake.port, tmp_path)), asyncio.timeout(4):
-        while fake.lease_ms is not None or "could not collect" not in caplog.text:  # noqa: ASYNC110
+        while fake.lease_ms is not None or "could not collect" not in caplog.text:
             await asyncio.sleep(0.01)
 
     record = next(record for record in caplog.records if "could not collect" in record.getMessage())

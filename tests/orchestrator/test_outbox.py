@@ -1,5 +1,7 @@
 """What is owed goes out until it is confirmed: same id, same bytes, however often (C63)."""
 
+# ruff: noqa: ASYNC110, ASYNC240 -- tests look at files and poll with a deadline
+
 from __future__ import annotations
 
 import asyncio
@@ -258,7 +260,7 @@ async def test_a_canceled_delivery_leaves_no_process(ledger: FakeLedger, outbox:
     ledger.owe(command(f"{sys.executable} -c {shlex.quote(script)}"))
     ticking = asyncio.create_task(outbox.tick(ledger.boot_ms))
     async with asyncio.timeout(10):
-        while not pid_file.exists() or not pid_file.read_text():  # noqa: ASYNC110
+        while not pid_file.exists() or not pid_file.read_text():
             await asyncio.sleep(0.01)
     ticking.cancel()
     await asyncio.gather(ticking, return_exceptions=True)
@@ -291,5 +293,5 @@ async def wait_until_gone(pid: int) -> None:
     """Killed and reaped, or killed and waiting to be reaped by the system's init."""
     stat = Path(f"/proc/{pid}/stat")
     async with asyncio.timeout(5):
-        while stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z":  # noqa: ASYNC110, ASYNC240
+        while stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z":
             await asyncio.sleep(0.01)

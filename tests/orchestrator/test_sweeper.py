@@ -8,8 +8,8 @@ import pytest
 
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import Lease, WorkerRow
+from planrun.lockfile import WorkerLock
 from planrun.orchestrator.sweeper import GAP_GRACE_MS, Sweeper
-from planrun.worker.lockfile import WorkerLock
 from tests.orchestrator.fake_ledger import FakeLedger
 
 pytestmark = pytest.mark.anyio
@@ -118,6 +118,8 @@ async def test_a_dead_holder_is_buried_and_a_living_one_followed(ledger: FakeLed
 
     assert ledger.asked == ["due", "bury dead"]
     assert [holder.incarnation for holder in sweeper.holders] == ["living"]
+    assert not dead.path.exists()
+    assert living.path.exists()
     living.close()
 
 

@@ -1,5 +1,7 @@
 """Deaths are noticed in milliseconds, and believed only with proof."""
 
+# ruff: noqa: ASYNC110, ASYNC240 -- tests look at files and poll with a deadline
+
 from __future__ import annotations
 
 import asyncio
@@ -10,9 +12,9 @@ import pytest
 
 from planrun.clock import SystemClock
 from planrun.core.messages import WorkerRow
+from planrun.lockfile import WorkerLock
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.orchestrator.watch import Watch
-from planrun.worker.lockfile import WorkerLock
 from tests.orchestrator.fake_ledger import FakeLedger
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +45,7 @@ class Body:
 async def buried(ledger: FakeLedger, *, within_s: float) -> bool:
     try:
         async with asyncio.timeout(within_s):
-            while "bury w1" not in ledger.asked:  # noqa: ASYNC110
+            while "bury w1" not in ledger.asked:
                 await asyncio.sleep(0.002)
     except TimeoutError:
         return False
@@ -129,7 +131,7 @@ async def test_a_pid_that_tells_nothing_is_probed_once_and_then_left_to_the_swee
     body.kill()
     watch.follow([body.row])
     async with asyncio.timeout(5):
-        while watch._probes:  # noqa: ASYNC110
+        while watch._probes:
             await asyncio.sleep(0.005)
     probes = len(asked)
 
