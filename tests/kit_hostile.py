@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 
 from planrun.jobs import JobContext, job
 
@@ -41,8 +42,9 @@ def hostile(j: JobContext) -> None:
         case "error":
             raise UnprintableError
         case "progress":
-            for fraction in (float("nan"), float("inf"), -1, 2, "half", None, [], 10**400):
-                j.progress(fraction, object())  # type: ignore[arg-type]
+            odd: list[Any] = [float("nan"), float("inf"), -1, 2, "half", None, [], 10**400]
+            for fraction in odd:
+                j.progress(fraction, fraction)
         case "flood":
             for n in range(1_000_000):
                 j.progress(n / 1_000_000, "on")

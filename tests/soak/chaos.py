@@ -96,7 +96,7 @@ class Fleet:
         self.start()
 
     async def _ended_well(self, worker: WorkerProcess) -> None:
-        incarnations = {pid: state for pid, state in self.lab.rows("SELECT pid, state FROM worker")}
+        incarnations = dict(self.lab.rows("SELECT pid, state FROM worker"))
         ready = worker.process.pid in incarnations
         worker.signal(signal.SIGTERM)
         code = await asyncio.to_thread(worker.wait)
