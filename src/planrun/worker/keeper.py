@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from planrun.clock import Clock
@@ -16,6 +15,7 @@ from planrun.core.errors import LedgerUnavailable
 from planrun.core.lease import HeldLease, heartbeat_ms
 from planrun.core.messages import Beat, Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
+from planrun.worker.options import WorkerOptions
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,6 @@ class Holding:
     Attributes:
         belief: Until when the holder may trust itself when nobody answers.
         over: Set once the ledger said that the lease is lost or canceled; `verdict` says which.
-        on_answer: Called after every answer of the ledger; a limit or a watcher may look at the clock then.
     """
 
     lease: Lease
@@ -73,15 +72,14 @@ class Holding:
 class Keeper:
     """All leases of one worker incarnation."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, *, incarnation: str, lease_ms: int) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, options: WorkerOptions, incarnation: str) -> None:
         self._ledger = ledger
         self._clock = clock
         self._incarnation = incarnation
-        self._lease_ms = lease_ms
+        self._lease_ms = round(options.lease_s * 1000)
         self._holdings: dict[int, Holding] = {}
         self._changed = asyncio.Event()
         self._sent_ms = clock.boot_ms()
-        self.on_seen: Callable[[], None] = lambda: None
 
     def hold(self, lease: Lease, *, asked_ms: int) -> Holding:
         """Take a fresh lease into care.

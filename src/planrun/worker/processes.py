@@ -11,6 +11,8 @@ from planrun.core.messages import Granted
 from planrun.worker.isolation import Level
 from planrun.worker.process import JobProcess
 
+WARM = ".warm"  # below the scratch root: the folders of warm processes, by incarnation
+
 Use = tuple[str, str, str]
 
 

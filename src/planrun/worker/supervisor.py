@@ -8,18 +8,14 @@ from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
-from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.admission import Refused as NoRoom
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import Granted, GrantRequest, Offer, OfferQuery, Refused, WorkerRow
-from planrun.ledger.contract import Ledger
-from planrun.storage.contract import Store
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Gates, Reservation
-from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
 from planrun.worker.processes import Processes
@@ -41,9 +37,7 @@ class Supervisor:
         *,
         row: WorkerRow,
         catalog: Catalog,
-        ledger: Ledger,
-        store: Store,
-        clock: Clock,
+        tools: Tools,
         gates: Gates,
         processes: Processes,
         scratch: Path,
@@ -54,15 +48,15 @@ class Supervisor:
         self._capabilities = catalog.capabilities
         self._handlers = tuple(handler for handler in catalog.handlers if not handler.missing)
         self._kinds = {(kind.kind, kind.version): kind for kind in catalog.kinds}
-        self._ledger = ledger
-        self._clock = clock
+        self._tools = tools
+        self._ledger = tools.ledger
+        self._clock = tools.clock
+        self._keeper = tools.keeper
         self._gates = gates
         self._processes = processes
         self._scratch = scratch
         self._place = place
         self._lease_ms = round(options.lease_s * 1000)
-        self._keeper = Keeper(ledger, clock, incarnation=row.incarnation, lease_ms=self._lease_ms)
-        self._tools = Tools(ledger, store, clock, self._keeper, who=row.name)
         self._orders = Orders()
         self._running: dict[int, asyncio.Task[None]] = {}
         self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
