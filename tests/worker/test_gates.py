@@ -90,6 +90,7 @@ async def test_room_that_is_given_back_is_taken_again(scratch: Path) -> None:
     taken = await fill(gates)
     taken[0].release()
     taken[0].release()
+    taken[0].used(disk_bytes=1, memory_bytes=1)
 
     assert len(await fill(gates)) == 1
 
