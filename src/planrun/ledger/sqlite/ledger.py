@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -221,7 +222,7 @@ class SqliteLedger:
 
     def _busy(self) -> LedgerBusy:
         holder = self._turnstile.holder() if self._turnstile.is_held() else 0
-        if not holder:
+        if holder in (0, os.getpid()):  # our own writer has its turn and waits too
             return LedgerBusy(
                 f"{self._place.ledger} has been locked for {self._wait_s:g} s by a program that is not planrun; "
                 "close it and try again; nothing was done",
