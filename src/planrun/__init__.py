@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         UnknownJob,
         WaitTimeout,
     )
-    from planrun.worker.supervisor import Worker
+    from planrun.embed import Worker
 
 _HOMES = {
     "Answer": "planrun.client",
@@ -47,7 +47,7 @@ _HOMES = {
     "Transient": "planrun.core.errors",
     "UnknownJob": "planrun.core.errors",
     "WaitTimeout": "planrun.core.errors",
-    "Worker": "planrun.worker.supervisor",
+    "Worker": "planrun.embed",
 }
 
 __all__ = [

@@ -73,7 +73,15 @@ class LedgerUnusable(PlanrunError):
 
 
 class StorageError(PlanrunError):
-    """The store could not do it. Nothing became visible."""
+    """The store could not do it. Nothing became visible.
+
+    Attributes:
+        disk_full: There was no room. Trying again helps once somebody has made some.
+    """
+
+    def __init__(self, message: str, *, disk_full: bool = False) -> None:
+        super().__init__(message)
+        self.disk_full = disk_full
 
 
 class LostLease(PlanrunError):

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import uuid
 from typing import Any
 
 import msgspec
 
+from planrun.core.spelling import NAME_RULE, is_name
+
+__all__ = [
+    "CONTENT_KEY",
+    "NAME_RULE",
+    "attempt_prefix",
+    "digest",
+    "is_name",
+    "job_id_of",
+    "object_key",
+    "token_of",
+    "token_shown",
+]
+
 _ROOT = uuid.uuid5(uuid.NAMESPACE_URL, "planrun:namespaces")
 _GENERATION_SHIFT = 40
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 CONTENT_KEY = "content"
 
@@ -44,11 +56,3 @@ def object_key(prefix: str, sha256: str, name: str) -> str:
 def digest(value: Any) -> str:
     """A hex digest of plain data, equal for equal data whatever the order of its keys."""
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
-
-
-def is_name(text: str) -> bool:
-    """May this be a namespace, kind, version, capability, input or output name?"""
-    return _NAME.fullmatch(text) is not None
-
-
-NAME_RULE = "letters, digits, '.', '_' and '-', at most 128, starting with a letter or digit"

@@ -73,7 +73,9 @@ def offers(tx: Tx, query: OfferQuery) -> list[Offer]:
 def missing_for(tx: Tx, namespace: str, kind: str, version: str, needs: Sequence[str]) -> str | None:
     """What the known fleet lacks to run such a job, in one sentence; None if it can, or if no fleet is known."""
     known = workers(tx, since_ms=tx.now.wall_ms - routing.CAPABILITY_TTL_MS)
-    return routing.missing_for(known, namespace=namespace, kind=kind, version=version, needs=needs)
+    now_ms = tx.now.wall_ms
+    found = routing.find_route(known, namespace=namespace, kind=kind, version=version, needs=needs, now_ms=now_ms)
+    return found.sentence if isinstance(found, routing.Missing) else None
 
 
 def end_unsupported(tx: Tx, *, waited_ms: int) -> int:

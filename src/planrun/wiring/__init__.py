@@ -1,4 +1,4 @@
-"""The only module that names concrete backends."""
+"""The only place that names concrete backends. `worker` is apart, so that a client loads none of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from planrun.clock import Clock, SystemClock
 from planrun.config import place_of
 from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
+from planrun.storage.contract import Store
+from planrun.storage.filesystem import FilesystemStore
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
@@ -19,3 +21,8 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
         LedgerUnusable: The file must not be opened here; the text says why.
     """
     return SqliteLedger(place_of(url), clock or SystemClock.open_system(), wait_s=wait_s)
+
+
+def open_store(url: str) -> Store:
+    """Open the store that belongs to the ledger at an address."""
+    return FilesystemStore(place_of(url).store)

@@ -1,0 +1,68 @@
+# The front door. `make` alone lists what there is.
+#
+# Everything runs from .venv, which is made once, from hashed requirements, and again when those change. A tenant is
+# checked and tested in its own folder, with its own configuration, as an outside team would do it.
+
+PY ?= python3
+SHELL := /bin/bash
+BIN := .venv/bin
+READY := .venv/.ready
+TENANTS := $(patsubst %/pyproject.toml,%,$(wildcard tenants/*/pyproject.toml))
+CODE := src tests docs $(wildcard bench examples)
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test soak bench docs packages requirements
+
+help:  ## list the targets
+	@echo "planrun: long jobs that finish exactly once"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## make .venv with everything that the other targets need (they do it themselves)
+
+demo: $(READY)  ## watch a video render survive a kill, a freeze and a deploy (90 s)
+	@$(BIN)/python examples/demo/run.py
+
+check: $(READY)  ## format, lint, types, import rules, house rules, core (under 1 min)
+	@$(BIN)/ruff format --check --quiet $(CODE) $(TENANTS) || { echo "run: $(BIN)/ruff format $(CODE) $(TENANTS)"; exit 1; }
+	@$(BIN)/ruff check --quiet $(CODE) $(TENANTS)
+	@$(BIN)/mypy $(CODE)
+	@for tenant in $(TENANTS); do (cd $$tenant && MYPYPATH=src:tests $(CURDIR)/$(BIN)/mypy --strict --explicit-package-bases src tests) || exit 1; done
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m pytest -q tests/tidy tests/core
+
+test: $(READY) packages  ## every test, the tenants' too (under 15 min)
+	$(BIN)/python -m pytest -n 2 -m "not serial"
+	$(BIN)/python -m pytest -m "serial" || [ $$? -eq 5 ]  # 5: there are none
+	@for tenant in $(TENANTS); do (cd $$tenant && $(CURDIR)/$(BIN)/python -m pytest) || exit 1; done
+
+SCRIPT ?= all
+soak: $(READY) packages  ## long runs: SCRIPT=name|all (default all), MINUTES=n for a sample of that length
+	@$(BIN)/python -m tests.soak $(SCRIPT) $(if $(MINUTES),--minutes $(MINUTES))
+
+bench: $(READY)  ## measure, and compare with the numbers that are kept in bench/
+	@[ -f bench/run.py ] || { echo "nothing to measure yet: bench/run.py does not exist"; exit 1; }
+	@$(BIN)/python bench/run.py
+
+docs: $(READY)  ## write the generated parts of docs/ anew
+	@$(BIN)/python docs/generate.py
+
+packages:  ## install the Debian packages that some tests need (as root; else say which are missing)
+	@PY=$(PY) .ci/packages
+
+requirements: $(READY)  ## resolve requirements/dev.txt anew (needs uv)
+	@requirements/compile
+
+# pip takes nothing here that is not in the hashed file: planrun and the tenants are installed as they lie, without
+# looking for their dependencies or build tools.
+$(READY): requirements/dev.txt pyproject.toml $(TENANTS:%=%/pyproject.toml)
+	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "planrun needs Python 3.11 or newer: install it, or name one, as in: make PY=python3.12 setup"; exit 1; }
+	@$(PY) -c 'import venv, ensurepip' 2>/dev/null \
+	  || { echo "this Python cannot make a virtual environment; on Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "setting up .venv (once; about a minute)"
+	@[ -x $(BIN)/python ] && $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PY) -m venv .venv
+	@$(PIP) --require-hashes --no-deps -r requirements/dev.txt
+	@$(PIP) --no-deps --no-build-isolation -e . $(TENANTS:%=-e %)
+	@touch $@

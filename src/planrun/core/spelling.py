@@ -1,0 +1,14 @@
+"""How things may be spelled. Needs nothing, because job processes check it too."""
+
+from __future__ import annotations
+
+import re
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+NAME_RULE = "letters, digits, '.', '_' and '-', at most 128, starting with a letter or digit"
+
+
+def is_name(text: str) -> bool:
+    """May this be a namespace, kind, version, capability, input or output name?"""
+    return _NAME.fullmatch(text) is not None

@@ -1,0 +1,60 @@
+"""A worker inside a program."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Sequence
+
+from planrun.config import place_of
+from planrun.core.errors import Invalid
+from planrun.wiring.worker import open_worker
+from planrun.worker.options import WorkerOptions
+from planrun.worker.supervisor import Supervisor
+
+
+class Worker:
+    """A worker inside a program; `planrun worker` is the same.
+
+        Worker("sqlite:///media.db", jobs=["media.jobs"], namespace="media", slots=2, lease_s=60).run()
+
+    Job code is not imported here: it runs in processes of its own.
+    """
+
+    def __init__(self, url: str, *, jobs: Sequence[str], namespace: str | Sequence[str] = "default", **options: object):
+        """Args are those of `WorkerOptions`; `jobs` are import paths of modules with `@job` functions.
+
+        Raises:
+            Invalid: An address or option that cannot be right.
+        """
+        namespaces = (namespace,) if isinstance(namespace, str) else tuple(namespace)
+        try:
+            self._options = WorkerOptions(modules=tuple(jobs), namespaces=namespaces, **options)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise Invalid(f"no such option of a worker: {error}") from None
+        self._url = url
+        self._place = place_of(url)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._supervisor: Supervisor | None = None
+
+    def run(self) -> int:
+        """Work until SIGTERM, SIGINT or `stop`.
+
+        Returns:
+            0 after a drain, 70 if a job said that this worker is broken: restart it then.
+        """
+        return asyncio.run(self._main())
+
+    def stop(self) -> None:
+        """Drain: hand back what runs, take nothing more. From any thread; called again: at once."""
+        if self._loop is not None and self._supervisor is not None:
+            self._loop.call_soon_threadsafe(self._supervisor.drain)
+
+    async def _main(self) -> int:
+        self._loop = asyncio.get_running_loop()
+        async with open_worker(self._url, self._options) as self._supervisor:
+            if threading.current_thread() is threading.main_thread():
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    self._loop.add_signal_handler(number, self._supervisor.drain)
+            return await self._supervisor.serve()

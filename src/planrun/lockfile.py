@@ -1,0 +1,114 @@
+"""A lease can say "silent"; a lock can say "dead".
+
+Each worker process holds a flock on a file of its own, and so does the launcher of each of its job
+trees, which inherits the descriptor on purpose; job code never has it. So whoever gets the lock has
+proof that the worker *and* its job trees are gone, and may end its leases at once.
+
+A missing file, or another file at the same path, proves nothing: then the lease has to run out.
+flock and not POSIX record locks, which vanish as soon as any descriptor of the file is closed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from planrun.core.messages import WorkerRow
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLock:
+    """The lock of this worker process, held while it lives.
+
+    Attributes:
+        fd: Holds the lock. Not inheritable; passed on to launchers only, by name (`pass_fds`).
+        device, inode: Identity of the file, to be registered with the ledger.
+    """
+
+    path: Path
+    fd: int
+    device: int
+    inode: int
+
+    @classmethod
+    def acquire(cls, folder: Path, incarnation: str) -> WorkerLock:
+        """Make and lock the file of a fresh incarnation. It holds the pid, for people.
+
+        Raises:
+            FileExistsError: An incarnation of that name has existed.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / incarnation
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(fd, f"{os.getpid()}\n".encode())
+        found = os.fstat(fd)
+        return cls(path, fd, found.st_dev, found.st_ino)
+
+    def close(self) -> None:
+        """Let go. The file stays, as a proof for what this worker may still hold in the ledger."""
+        os.close(self.fd)
+
+    def remove(self) -> None:
+        """Let go for good: the ledger names nothing that this worker would still have to be dead for."""
+        self.path.unlink(missing_ok=True)
+        os.close(self.fd)
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenDead:
+    """The worker and all its job trees are gone. This can never change again."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoProof:
+    """Attributes:
+    why: For people. It may be alive, or nobody can tell.
+    """
+
+    why: str
+
+
+def prove_dead(worker: WorkerRow) -> ProvenDead | NoProof:
+    """Try to get a worker's lock.
+
+    The lock is tried as a shared one: it conflicts with the holder's all the same, but two who probe
+    at once do not take each other for a living worker.
+    """
+    if not worker.lock_file:
+        return NoProof(f"worker {worker.name} has registered no lock file")
+    try:
+        # Never O_CREAT: a file made here would be free, and prove the death of a living worker.
+        fd = os.open(worker.lock_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return NoProof(f"the lock file of worker {worker.name} cannot be opened: {error.strerror}")
+    try:
+        found = os.fstat(fd)
+        if (found.st_dev, found.st_ino) != (worker.lock_device, worker.lock_inode):
+            return NoProof(f"{worker.lock_file} is not the file that worker {worker.name} has locked")
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return NoProof(f"worker {worker.name} or a job tree of it lives: {error.strerror}")
+    finally:
+        os.close(fd)
+    return ProvenDead()
+
+
+def forget(worker: WorkerRow) -> None:
+    """Remove the file of a worker that is proven dead, once the ledger names nothing more that it held."""
+    Path(worker.lock_file).unlink(missing_ok=True)
+
+
+def watch_death(pid: int) -> int | None:
+    """A descriptor that becomes readable when a process ends; the caller closes it.
+
+    Returns:
+        None where the system has no such thing, or no such process. A hint for a quick look, never a
+        proof: a pid means nothing in another namespace, and is reused.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,96 @@
+"""What any process that has the ledger open can do for all: sweep, announce, collect.
+
+Three small loops, so that a receiver that does not answer delays no lease, and a full store no
+answer. A loop that fails says so, now and then, and goes on: everything is looked at afresh each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from planrun.clock import Clock
+from planrun.core.errors import PlanrunError
+from planrun.ledger.contract import Ledger
+from planrun.orchestrator.collector import Collector
+from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.sweeper import Sweeper
+from planrun.orchestrator.watch import Watch
+
+AFTER_ERROR_S = 1.0
+BETWEEN_LOOKS_S = 0.02
+SAME_ERROR_EVERY_MS = 60_000
+
+_log = logging.getLogger("planrun.duties")
+
+
+class Duties:
+    """Runs sweeper, outbox and collector."""
+
+    def __init__(
+        self, ledger: Ledger, clock: Clock, *, sweeper: Sweeper, outbox: Outbox, collector: Collector | None
+    ) -> None:
+        """
+        Args:
+            collector: None where this process may not delete files.
+        """
+        self._ledger = ledger
+        self._clock = clock
+        self._sweeper = sweeper
+        self._outbox = outbox
+        self._collector = collector
+        self._watch = Watch(sweeper.bury_if_dead, clock)
+        self._told_at_ms: dict[str, int] = {}
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Do all duties until `stop` is set. What is under way then is left to the next process."""
+        loops = [self._repeat("sweep", self._sweep, self._wait_for_change)]
+        loops.append(self._repeat("announce", self._outbox.tick, self._wait_for_change))
+        if self._collector is not None:
+            loops.append(self._repeat("collect", self._collector.tick, self._wait_until))
+        tasks = [asyncio.create_task(loop) for loop in loops]
+        try:
+            await stop.wait()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._watch.close()
+            await self._outbox.close()
+
+    async def _sweep(self, now_ms: int) -> int:
+        next_ms = await self._sweeper.tick(now_ms)
+        self._watch.follow(self._sweeper.holders)
+        return next_ms
+
+    async def _repeat(
+        self, what: str, tick: Callable[[int], Awaitable[int]], wait: Callable[[int], Awaitable[None]]
+    ) -> None:
+        while True:
+            try:
+                await wait(await tick(self._clock.boot_ms()))
+            except Exception as error:
+                self._tell(what, error)
+                await self._clock.sleep(AFTER_ERROR_S)
+
+    async def _wait_for_change(self, until_ms: int) -> None:
+        """Also a change by others may have made something due. Changes that come in a burst count once."""
+        await self._clock.sleep(BETWEEN_LOOKS_S)
+        wait_ms = until_ms - self._clock.boot_ms()
+        if wait_ms > 0:
+            await self._ledger.changed(timeout_s=wait_ms / 1000)
+
+    async def _wait_until(self, until_ms: int) -> None:
+        await self._clock.sleep(max(0, until_ms - self._clock.boot_ms()) / 1000)
+
+    def _tell(self, what: str, error: Exception) -> None:
+        """Say it once a minute: a full disk must not fill the log, too."""
+        now_ms = self._clock.boot_ms()
+        if now_ms < self._told_at_ms.get(what, -SAME_ERROR_EVERY_MS) + SAME_ERROR_EVERY_MS:
+            return
+        self._told_at_ms[what] = now_ms
+        if isinstance(error, PlanrunError):
+            _log.warning("could not %s, and will try again: %s", what, error)
+        else:
+            _log.error("could not %s, and will try again", what, exc_info=error)

@@ -1,0 +1,119 @@
+"""The outbox: sends the stored answers that are owed, until each is confirmed.
+
+An answer was written in the transaction that ended its job; nothing else announces a result. It goes
+out at least once, always with the same id and the same bytes, for ever if need be: after 2, 4, 8 …
+300 s. Two processes that send the same message do no harm, and rarely do: a message that was taken
+is not due again before its delivery must have ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, assert_never
+
+from planrun.clock import Clock
+from planrun.core.errors import Invalid
+from planrun.core.messages import Message
+from planrun.core.routes import Command, Webhook, check_route
+from planrun.ledger.contract import Ledger
+from planrun.orchestrator.sweeper import next_look_ms
+from planrun.program import ProgramFailed, run_program
+
+if TYPE_CHECKING:
+    from planrun.orchestrator.webhook import WebhookSender
+
+AT_ONCE_MAX = 32
+DELIVERY_TIMEOUT_S = 10.0
+RETRY_MS = 11_000  # longer than a delivery may take
+ALARM_AT_TRIES = 10
+MSG_ID_VARIABLE = "PLANRUN_MSG_ID"
+
+_log = logging.getLogger("planrun.outbox")
+
+
+class Outbox:
+    """Takes what is owed, delivers it, confirms it. Belongs to one event loop."""
+
+    def __init__(
+        self, ledger: Ledger, clock: Clock, *, environment: Mapping[str, str], webhook_secret: str = ""
+    ) -> None:
+        """
+        Args:
+            environment: What the programs of `command:` routes see.
+            webhook_secret: Signs webhooks; empty: they are not signed.
+        """
+        self._ledger = ledger
+        self._clock = clock
+        self._environment = environment
+        self._webhook_secret = webhook_secret
+        self._webhooks: WebhookSender | None = None
+
+    async def tick(self, now_ms: int) -> int:
+        """Deliver what is due, at most as long as one delivery may take.
+
+        Returns:
+            When to look again, boottime milliseconds; earlier after any change of the ledger.
+        """
+        due = await self._ledger.due()
+        if not due.messages:
+            return next_look_ms(due, now_ms)
+        messages = await self._ledger.take_messages(limit=AT_ONCE_MAX, retry_ms=RETRY_MS)
+        ends = await asyncio.gather(*map(self._deliver, messages), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException):  # the others are delivered all the same
+                raise end
+        return now_ms
+
+    async def close(self) -> None:
+        if self._webhooks is not None:
+            await self._webhooks.close()
+
+    async def _deliver(self, message: Message) -> None:
+        try:
+            await self._send(message)
+        except _Undelivered as error:
+            level = logging.ERROR if message.tries >= ALARM_AT_TRIES else logging.WARNING
+            _log.log(level, "answer %s is not delivered (try %d): %s", message.msg_id, message.tries, error)
+        else:
+            await self._ledger.confirm(message.msg_id)
+
+    async def _send(self, message: Message) -> None:
+        try:
+            route = check_route(message.route)
+        except Invalid as error:  # written by a planrun that knows more routes than this one
+            raise _Undelivered(str(error)) from None
+        match route:
+            case Webhook(url):
+                await self._send_webhook(url, message)
+            case Command(argv):
+                await self._run_command(argv, message)
+            case _:
+                assert_never(route)
+
+    async def _send_webhook(self, url: str, message: Message) -> None:
+        # The HTTP client takes 0.15 s to import: only those pay who have a webhook.
+        from planrun.orchestrator.webhook import NotAccepted, WebhookSender  # noqa: PLC0415
+
+        if self._webhooks is None:
+            self._webhooks = WebhookSender(secret=self._webhook_secret)
+        try:
+            async with asyncio.timeout(DELIVERY_TIMEOUT_S):
+                await self._webhooks.send(url, message, wall_ms=self._clock.now().wall_ms)
+        except TimeoutError:
+            raise _Undelivered(f"no answer within {DELIVERY_TIMEOUT_S:g} s") from None
+        except NotAccepted as error:
+            raise _Undelivered(str(error)) from None
+
+    async def _run_command(self, argv: Sequence[str], message: Message) -> None:
+        environment = {**self._environment, MSG_ID_VARIABLE: message.msg_id}
+        body = message.body.encode()
+        try:
+            await run_program(argv, stdin=body, timeout_s=DELIVERY_TIMEOUT_S, environment=environment)
+        except ProgramFailed as error:
+            raise _Undelivered(str(error)) from None
+
+
+class _Undelivered(Exception):
+    """This try failed; the message stays owed."""

@@ -1,0 +1,132 @@
+"""The sweeper: ends what has run out. Leases, waits, deadlines, workers that are proven dead.
+
+It is level-triggered: every tick looks at what *is* due, so a tick that failed is simply repeated.
+Any process that has the ledger open may sweep; two sweepers do no harm.
+
+The stamp against which leases expire is read before the ledger is asked. A lease that could not be
+renewed only because the ledger was locked meanwhile is therefore not taken.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from planrun.core.messages import Due, WorkerRow
+from planrun.ledger.contract import Ledger
+from planrun.lockfile import ProvenDead, forget, prove_dead
+
+LOOK_AT_LEAST_EVERY_MS = 5_000
+LOOK_AGAIN_AFTER_MS = 250
+UNSUPPORTED_NOT_BEFORE_MS = 120_000
+UNSUPPORTED_EVERY_MS = 60_000
+UNSUPPORTED_AFTER_MS = 3_600_000
+GAP_MS = 5_000
+GAP_GRACE_MS = 5_000
+
+_log = logging.getLogger("planrun.sweeper")
+
+
+def next_look_ms(due: Due, now_ms: int) -> int:
+    """When to look at the ledger again if nobody changes it, boottime milliseconds.
+
+    A time that has passed was just acted upon, which wakes everybody up, or could not be: then not in a rush.
+    """
+    latest_ms = now_ms + LOOK_AT_LEAST_EVERY_MS
+    if due.next_ms is None:
+        return latest_ms
+    if due.next_ms <= now_ms:
+        return now_ms + LOOK_AGAIN_AFTER_MS
+    return min(due.next_ms, latest_ms)
+
+
+class Sweeper:
+    """One look at what is due, and what follows from it."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        incarnation: str = "",
+        proof_of_death: bool = True,
+    ) -> None:
+        """
+        Args:
+            incarnation: Of the worker that sweeps: it never tries to prove itself dead.
+            proof_of_death: End the leases of a provably dead worker at once, not only when they run out.
+        """
+        self._ledger = ledger
+        self._incarnation = incarnation
+        self._proof_of_death = proof_of_death
+        self._holders: tuple[WorkerRow, ...] = ()
+        self._expected_ms: int | None = None
+        self._hold_until_ms = 0
+        self._unsupported_at_ms: int | None = None
+
+    @property
+    def holders(self) -> tuple[WorkerRow, ...]:
+        """Other workers that held something at the last look and whose death could not be proven then."""
+        return self._holders
+
+    async def tick(self, now_ms: int) -> int:
+        """Look once, and act.
+
+        Args:
+            now_ms: Boottime milliseconds, read just now.
+
+        Returns:
+            When to look again, boottime milliseconds; earlier after any change of the ledger.
+        """
+        self._mind_the_gap(now_ms)
+        due = await self._ledger.due()
+        if due.foreign_epoch:
+            await self._ledger.adopt_epoch()
+        elif due.expired and now_ms >= self._hold_until_ms:
+            await self._ledger.expire(stamp_ms=now_ms)
+        if due.promotable:
+            await self._ledger.promote()
+        if due.deadlines:
+            await self._ledger.end_overdue()
+        await self._end_unsupported(now_ms)
+        await self._prove(due.holders)
+
+        self._expected_ms = next_look_ms(due, now_ms)
+        return self._expected_ms
+
+    async def bury_if_dead(self, holder: WorkerRow) -> bool:
+        """End the leases of a worker if its death is proven.
+
+        A worker that broke (`Fatal`) is the exception: its neighbours' leases run out by themselves, so
+        that a machine in trouble does not get them back at once.
+        """
+        if not isinstance(prove_dead(holder), ProvenDead):
+            return False
+        if holder.state == "broken" and await self._ledger.held(holder.incarnation):
+            return False
+        ended = await self._ledger.bury(holder.incarnation, who=self._incarnation or "sweeper")
+        _log.info("worker %s is dead: its lock was free; %d leases ended", holder.name, ended)
+        if not await self._ledger.held(holder.incarnation):  # nothing is left that the file would have to prove
+            forget(holder)
+        return True
+
+    async def _prove(self, holders: Sequence[WorkerRow]) -> None:
+        if not self._proof_of_death:
+            return
+        others = [holder for holder in holders if holder.incarnation != self._incarnation]
+        self._holders = tuple([holder for holder in others if not await self.bury_if_dead(holder)])
+
+    async def _end_unsupported(self, now_ms: int) -> None:
+        """Rarely, and not before a fleet that starts together had the time to register."""
+        if self._unsupported_at_ms is None:
+            self._unsupported_at_ms = now_ms + UNSUPPORTED_NOT_BEFORE_MS
+        if now_ms >= self._unsupported_at_ms:
+            await self._ledger.end_unsupported(waited_ms=UNSUPPORTED_AFTER_MS)
+            self._unsupported_at_ms = now_ms + UNSUPPORTED_EVERY_MS
+
+    def _mind_the_gap(self, now_ms: int) -> None:
+        """After we stood still ourselves, others may have too: let them renew before a lease is called over."""
+        late_ms = 0 if self._expected_ms is None else now_ms - self._expected_ms
+        self._expected_ms = now_ms
+        if late_ms > GAP_MS:
+            self._hold_until_ms = now_ms + GAP_GRACE_MS
+            _log.warning("the sweep is %d ms late: leases get %d ms more to be renewed", late_ms, GAP_GRACE_MS)

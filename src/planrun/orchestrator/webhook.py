@@ -1,0 +1,72 @@
+"""One answer as an HTTP request, by the Standard Webhooks convention.
+
+The id and the body are the same at every try; the time and, with it, the signature are not. A
+receiver drops what it has seen by `webhook-id`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import httpx2
+from standardwebhooks import Webhook
+
+from planrun.core.errors import Invalid
+from planrun.core.messages import Message
+
+
+class NotAccepted(Exception):
+    """The receiver did not answer with 2xx. The text says what happened instead."""
+
+
+class WebhookSender:
+    """A pool of connections to receivers. Belongs to one event loop."""
+
+    def __init__(self, *, secret: str = "") -> None:
+        """
+        Args:
+            secret: Signs every request (`whsec_…` or plain base64); empty: not signed.
+
+        Raises:
+            Invalid: Not a secret of that form.
+        """
+        self._signer = _signer(secret)
+        self._http = httpx2.AsyncClient(follow_redirects=False, timeout=None)
+
+    async def send(self, url: str, message: Message, *, wall_ms: int) -> None:
+        """Ask once.
+
+        Args:
+            wall_ms: The time of this try, milliseconds.
+
+        Raises:
+            NotAccepted: Anything but a 2xx answer. A redirect is not followed: the sender named an address.
+        """
+        at = datetime.fromtimestamp(wall_ms // 1000, UTC)
+        headers = {
+            "content-type": "application/json",
+            "webhook-id": message.msg_id,
+            "webhook-timestamp": str(wall_ms // 1000),
+        }
+        if self._signer is not None:
+            headers["webhook-signature"] = self._signer.sign(message.msg_id, at, message.body)
+        try:
+            # Streamed: only the status counts, whatever else a receiver may say.
+            async with self._http.stream("POST", url, content=message.body.encode(), headers=headers) as response:
+                status = response.status_code
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise NotAccepted(f"{type(error).__name__}: {error}") from None
+        if not 200 <= status < 300:
+            raise NotAccepted(f"it answered {status}")
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
+def _signer(secret: str) -> Webhook | None:
+    if not secret:
+        return None
+    try:
+        return Webhook(secret)
+    except Exception:
+        raise Invalid("the webhook secret is not base64; write it as whsec_ and base64") from None

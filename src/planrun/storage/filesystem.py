@@ -1,0 +1,270 @@
+"""Results as files of one folder: immutable, durable, and visible only when complete.
+
+    <root>/<namespace>/jobs/<job>/<attempt>-<token>/<sha256>/<name>    an object, mode 0444
+    <root>/.staging/<namespace>/jobs/<job>/<attempt>-<token>/…         its bytes while they are written
+
+Recipe of a put: write the staged file, hashing what is written → fsync it → make the parents →
+rename → fsync the parents. Only then may anybody be told. Both folders must be one filesystem.
+
+Empty folders are pruned by whoever empties them, so a folder may vanish between its making and its
+use; `_inside` makes it again.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from planrun.core.errors import LostLease, StorageError
+from planrun.core.names import object_key
+from planrun.storage.contract import Stored
+from planrun.trip import trip
+
+T = TypeVar("T")
+
+CHUNK_BYTES = 1024 * 1024
+_STAGING = ".staging"
+_OBJECT_MODE = 0o444
+_PRUNE_RACES_MAX = 100
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class FilesystemStore:
+    """A `Store` in one folder of a local disk. Several processes may use it at once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+
+    def put(self, prefix: str, name: str, source: Path, *, may_go_on: Callable[[], bool]) -> Stored:
+        """See `Store.put`."""
+        _check_prefix(prefix)
+        _check_key(f"{prefix}{name}")
+        trip("upload:begin")
+        folder = self._root / _STAGING / prefix
+        with _in_words(f"cannot store {name}", self._root), self._pruned(folder):
+            staged = _inside(folder, _open_staged)
+            try:
+                sha256, size = _copy_hashed(source, staged, may_go_on)
+                key = object_key(prefix, sha256, name)
+                _ask(may_go_on)
+                trip("upload:before-rename")
+                self._publish(staged, self._root / key, size)
+            finally:
+                staged.unlink(missing_ok=True)
+        return Stored(key, sha256, size)
+
+    def head(self, key: str) -> int | None:
+        """See `Store.head`."""
+        _check_key(key)
+        with _in_words(f"cannot look at {key}", self._root):
+            return _size_of(self._root / key)
+
+    def get(self, key: str, target: Path, *, sha256: str) -> None:
+        """See `Store.get`. Nothing is left at `target` after an error."""
+        _check_key(key)
+        with _in_words(f"cannot copy {key} to {target}", target.parent):
+            try:
+                with target.open("wb", buffering=0) as out:
+                    found, _ = _pour(self._root / key, out.fileno(), lambda: None)
+                if found != sha256:
+                    raise StorageError(
+                        f"{key} is damaged: its digest is {found}, not {sha256}; restore it from a backup"
+                    )
+            except BaseException:
+                target.unlink(missing_ok=True)
+                raise
+
+    def local_path(self, key: str) -> Path | None:
+        """See `Store.local_path`."""
+        return self._root / key if self.head(key) is not None else None
+
+    def delete(self, key: str) -> None:
+        """Remove an object or an unfinished upload, and the folders that this leaves empty."""
+        _check_key(key.removeprefix(f"{_STAGING}/"))
+        path = self._root / key
+        with _in_words(f"cannot delete {key}", self._root):
+            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # somebody else pruned that one, too
+                _fsync_folder(self._prune(path.parent))
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """See `Store.keys`. Unfinished uploads come as keys below `.staging/`, which only `delete` takes.
+
+        An empty prefix lists the whole store.
+        """
+        if prefix:
+            _check_prefix(prefix)
+        with _in_words(f"cannot list {prefix or 'the store'}", self._root):
+            yield from self._walk(self._root / prefix)
+            if prefix:
+                yield from self._walk(self._root / _STAGING / prefix)
+
+    def _publish(self, staged: Path, target: Path, size: int) -> None:
+        """Give complete, durable bytes their name. An object that is there already is never touched."""
+
+        def rename(_folder: Path) -> bool:
+            if not staged.exists():
+                raise StorageError(f"{staged} was removed before it was complete: its attempt was given up")
+            there = _size_of(target)
+            if there is None:
+                staged.rename(target)
+                return True
+            if there != size:
+                raise StorageError(f"{target} has {there} bytes instead of {size}: somebody changed it; remove it")
+            return False
+
+        renamed = False
+        try:
+            renamed = _inside(target.parent, rename)
+            self._fsync_parents(target)
+        except BaseException:
+            if renamed:  # its name may be lost, so a later put must not take it for stored
+                target.unlink(missing_ok=True)
+            self._prune(target.parent)
+            raise
+
+    def _fsync_parents(self, target: Path) -> None:
+        """Make a name durable. All parents, not only new ones: their maker may not have come to its own fsync yet."""
+        for folder in target.parents:
+            _fsync_folder(folder)
+            if folder == self._root:
+                break
+        with suppress(PermissionError):  # then the root stood before us, and its name is durable
+            _fsync_folder(self._root.parent)
+
+    @contextmanager
+    def _pruned(self, folder: Path) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._prune(folder)
+
+    def _prune(self, folder: Path) -> Path:
+        """Remove empty folders upwards. Returns the first that stays."""
+        while folder != self._root:
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError:
+                return folder
+            folder = folder.parent
+        return folder
+
+    def _walk(self, folder: Path) -> Iterator[str]:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from self._walk(Path(entry.path))
+            else:
+                yield Path(entry.path).relative_to(self._root).as_posix()
+
+
+def _check_key(key: str) -> None:
+    parts = key.split("/")
+    if key.startswith(".") or "\0" in key or any(part in ("", ".", "..") for part in parts):
+        raise StorageError(f"{key!r} is no object key: write namespace/…/name, without '.', '..' or empty parts")
+
+
+def _check_prefix(prefix: str) -> None:
+    if not prefix.endswith("/"):
+        raise StorageError(f"{prefix!r} is no prefix of object keys: it must end with '/'")
+    _check_key(prefix[:-1])
+
+
+def _ask(may_go_on: Callable[[], bool]) -> None:
+    if not may_go_on():
+        raise LostLease("the upload stopped: this attempt no longer owns its job")
+
+
+def _open_staged(folder: Path) -> Path:
+    """A fresh, empty file. What an earlier try left behind is never taken up again."""
+    fd, path = tempfile.mkstemp(dir=folder)
+    os.close(fd)
+    return Path(path)
+
+
+def _copy_hashed(source: Path, staged: Path, may_go_on: Callable[[], bool]) -> tuple[str, int]:
+    """Copy, and make the copy durable. Returns digest and size of the bytes that were written."""
+    chunks = 0
+
+    def before_chunk() -> None:
+        nonlocal chunks
+        if chunks == 1:
+            trip("upload:chunk")
+        chunks += 1
+        _ask(may_go_on)
+
+    # A failed fsync drops the dirty pages: a second one on the same file would lie. The copy is thrown away instead.
+    with staged.open("wb", buffering=0) as out:
+        written = _pour(source, out.fileno(), before_chunk)
+        os.fchmod(out.fileno(), _OBJECT_MODE)
+        os.fsync(out.fileno())
+    return written
+
+
+def _pour(source: Path, out: int, before_chunk: Callable[[], None]) -> tuple[str, int]:
+    """Copy in chunks. The digest is of what went out, so a source that changes meanwhile cannot make it lie."""
+    digest, size = hashlib.sha256(), 0
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    # O_NONBLOCK: opening a pipe must fail below instead of waiting for its writer.
+    fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb", buffering=0) as data:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise StorageError(f"{source} is not a regular file")
+        while True:
+            before_chunk()
+            count = data.readinto(buffer)
+            if not count:
+                return digest.hexdigest(), size
+            chunk = buffer[:count]
+            digest.update(chunk)
+            size += count
+            while chunk:
+                chunk = chunk[os.write(out, chunk) :]
+
+
+def _inside(folder: Path, act: Callable[[Path], T]) -> T:
+    """Make a folder and use it, again if another process pruned it in between."""
+    for _ in range(_PRUNE_RACES_MAX):
+        with suppress(FileNotFoundError, FileExistsError):  # the latter: it was there, and no folder a moment later
+            folder.mkdir(parents=True, exist_ok=True)
+            return act(folder)
+    raise StorageError(f"{folder} cannot be used: a file is in its way, or something else cleans up there")
+
+
+def _size_of(path: Path) -> int | None:
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _fsync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _in_words(what: str, disk: Path) -> Iterator[None]:
+    """Turn the system's errors into the port's."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise StorageError(f"{what}: the disk of {disk} is full; make room there", disk_full=True) from error
+        raise StorageError(f"{what}: {error}") from error

@@ -1,0 +1,129 @@
+"""Everything that one worker process is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from planrun.clock import SystemClock
+from planrun.config import Place, place_of
+from planrun.core.messages import WorkerRow
+from planrun.core.names import digest
+from planrun.lockfile import WorkerLock
+from planrun.orchestrator.collector import Collector
+from planrun.orchestrator.duties import Duties
+from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.sweeper import Sweeper
+from planrun.wiring import open_ledger, open_store
+from planrun.worker.attempt import Tools
+from planrun.worker.catalog import Catalog, open_catalog
+from planrun.worker.environment import job_environment
+from planrun.worker.gates import Gates, Health
+from planrun.worker.isolation import choose
+from planrun.worker.keeper import Keeper
+from planrun.worker.options import WorkerOptions
+from planrun.worker.processes import WARM, Processes
+from planrun.worker.supervisor import Supervisor
+
+WEBHOOK_SECRET_VARIABLE = "PLANRUN_WEBHOOK_SECRET"
+
+
+@asynccontextmanager
+async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervisor]:
+    """Everything that one worker needs, from probes to registration; its duties run while it is open.
+
+    Raises:
+        Invalid: An option that cannot be right, or a module that cannot be loaded; says what to do.
+        LedgerUnusable: The file must not be opened here.
+    """
+    place = place_of(url)
+    clock = SystemClock.open_system()
+    environment = job_environment(os.environ, passed=options.pass_environment)
+    level = choose(options.isolation)
+    catalog = open_catalog(
+        options.modules,
+        import_path=options.import_path,
+        capabilities=options.capabilities,
+        environment=environment,
+    )
+    ledger = open_ledger(url, clock=clock)
+    lock = WorkerLock.acquire(place.workers, clock.new_id())
+    row = _row(options, catalog, lock)
+    scratch = _scratch_root(options, place)
+    store = open_store(url)
+    gates = Gates(
+        scratch=scratch,
+        store=place.store,
+        incarnation=row.incarnation,
+        slots=options.slots,
+        disk_free_bytes_min=options.disk_free_bytes_min,
+        health=Health(options.health, clock) if options.health else None,
+    )
+    processes = Processes(
+        level=level,
+        lock_fd=lock.fd,
+        environment=environment,
+        import_path=options.import_path,
+        warm_root=scratch / WARM / row.incarnation,
+        warm_max=options.slots,
+    )
+    tools = Tools(ledger, store, clock, Keeper(ledger, clock, options, row.incarnation), who=row.name)
+    stop = asyncio.Event()
+    duties = asyncio.create_task(_duties(tools, options, row, scratch).run(stop))
+    try:
+        await ledger.register(row)
+        yield Supervisor(
+            options,
+            row=row,
+            catalog=catalog,
+            tools=tools,
+            gates=gates,
+            processes=processes,
+            scratch=scratch,
+            place=place,
+        )
+    finally:
+        stop.set()
+        await duties
+        gates.close()
+        await ledger.close()
+        lock.close()
+
+
+def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRow:
+    host = socket.gethostname()
+    return WorkerRow(
+        incarnation=lock.path.name,
+        name=options.name or f"{host}-{os.getpid()}",
+        host=host,
+        namespaces=options.namespaces,
+        slots=options.slots,
+        capabilities=catalog.capabilities,
+        handlers=catalog.handlers,
+        lock_file=str(lock.path),
+        lock_device=lock.device,
+        lock_inode=lock.inode,
+        pid=os.getpid(),
+    )
+
+
+def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, scratch: Path) -> Duties:
+    secret = os.environ.get(WEBHOOK_SECRET_VARIABLE, "")
+    return Duties(
+        tools.ledger,
+        tools.clock,
+        sweeper=Sweeper(tools.ledger, incarnation=row.incarnation, proof_of_death=options.proof_of_death),
+        outbox=Outbox(tools.ledger, tools.clock, environment=os.environ, webhook_secret=secret),
+        collector=Collector(tools.ledger, tools.store, scratch=scratch, gc_grace_s=options.gc_grace_s),
+    )
+
+
+def _scratch_root(options: WorkerOptions, place: Place) -> Path:
+    """A root of this ledger's own: folders are named by token, and tokens of two ledgers are alike."""
+    if options.scratch is None:
+        return place.scratch
+    return options.scratch.absolute() / f"{place.ledger.name}-{digest(str(place.ledger))[:8]}"

@@ -1,0 +1,232 @@
+"""One attempt, from grant to settle.
+
+The order is the promise: the process tree is dead, the fence is checked, the bytes lie under the
+attempt's own key, the ledger settles, and only then does anybody hear of it. Every step may be the
+last one this process does; docs/concepts/leases-and-fencing.md says what each death leaves behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from planrun.clock import Clock
+from planrun.core.errors import JobError, LedgerUnavailable, LostLease, PlanrunError, StorageError
+from planrun.core.kinds import Kind
+from planrun.core.life import Outcome
+from planrun.core.messages import (
+    Failure,
+    Granted,
+    Output,
+    ReleaseRequest,
+    Settled,
+    SettleRequest,
+    Standing,
+)
+from planrun.core.names import attempt_prefix, token_shown
+from planrun.ledger.contract import Ledger
+from planrun.storage.contract import Store
+from planrun.trip import trip
+from planrun.worker.checkpoints import CheckpointUpload
+from planrun.worker.folder import AttemptFolder
+from planrun.worker.keeper import Holding, Keeper
+from planrun.worker.run import Ran, Run
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What every attempt of a worker shares."""
+
+    ledger: Ledger
+    store: Store
+    clock: Clock
+    keeper: Keeper
+    who: str
+
+
+@dataclass(eq=False)
+class Attempt:
+    """Attributes:
+    failed_fatally: Set once the job said that this worker is broken.
+    """
+
+    granted: Granted
+    kind: Kind
+    holding: Holding
+    folder: AttemptFolder
+    tools: Tools
+    run: Run
+    failed_fatally: bool = field(default=False, init=False)
+
+    async def carry(self) -> None:
+        """Run the attempt to its end, whatever that is. Never raises for anything that a job can cause."""
+        lease = self.granted.lease
+        try:
+            ran = await self._prepare_and_run()
+            if ran is None:
+                return  # this worker is broken: the lease runs out by itself
+            await self._conclude(ran)
+        finally:
+            self.tools.keeper.drop(lease)
+            await asyncio.to_thread(self.folder.remove)
+
+    @property
+    def name(self) -> str:
+        lease = self.granted.lease
+        return f"job {lease.job_id} attempt {lease.attempt} (token {token_shown(lease.token)})"
+
+    # --- run ---
+
+    async def _prepare_and_run(self) -> Ran | None:
+        try:
+            inputs = await asyncio.to_thread(self._lay_out)
+            resume = await asyncio.to_thread(self._restore)
+        except JobError as error:
+            return Ran.failed(Outcome(type(error).__name__.lower()), Failure(message=str(error), code=error.code))
+        except OSError as error:
+            return Ran.failed(Outcome.TRANSIENT, Failure(message=f"scratch: {error}", code="scratch"))
+        lease = self.granted.lease
+        prefix = attempt_prefix(self.granted.namespace, lease.job_id, lease.attempt, lease.token)
+        uploads = CheckpointUpload(
+            self.tools.store, attempt=lease.attempt, prefix=prefix, format_name=self.kind.resumable
+        )
+        return await self.run.carry(self.granted, inputs=inputs, resume=resume, uploads=uploads)
+
+    def _lay_out(self) -> dict[str, Path]:
+        self.folder.create()
+        return self.folder.link_inputs(self.granted.inputs)
+
+    def _restore(self) -> Path | None:
+        checkpoint = self.granted.checkpoint
+        if checkpoint is None or not self.kind.resumable or checkpoint.format != self.kind.resumable:
+            return None
+        try:
+            return self.folder.restore(checkpoint, self.tools.store)
+        except StorageError as error:
+            log.warning("%s starts from the beginning: %s", self.name, error)
+            return None
+
+    # --- conclude ---
+
+    async def _conclude(self, ran: Ran) -> None:
+        """The job process is dead, and `ran` says how it went."""
+        if ran.released is not None:
+            await self._release(ran.released, started=ran.started)
+            return
+        if ran.over:
+            await self._let_go()
+            return
+        outputs: tuple[Output, ...] = ()
+        if ran.outcome is Outcome.SUCCESS:
+            try:
+                outputs = await self._store_outputs(ran.outputs)
+            except LostLease:
+                await self._let_go()
+                return
+            except StorageError as error:
+                ran = Ran.failed(Outcome.TRANSIENT, Failure(message=f"store: {error}", code="storage"))
+        await self._settle(ran, outputs)
+
+    async def _store_outputs(self, paths: dict[str, Path]) -> tuple[Output, ...]:
+        """U1 to U3: ask, upload under the attempt's own key, verify.
+
+        Raises:
+            LostLease: Somebody else owns the job now. What was uploaded stays invisible and is collected.
+        """
+        lease = self.granted.lease
+        prefix = attempt_prefix(self.granted.namespace, lease.job_id, lease.attempt, lease.token)
+        while True:
+            await self._fence(paths)
+            trip("fence:after-check")
+            try:
+                return tuple([await asyncio.to_thread(self._put, prefix, name, path) for name, path in paths.items()])
+            except LostLease:
+                # Told that it is over, or past the own deadline without an answer: ask once more, then start over.
+                if self.holding.over.is_set():
+                    raise
+
+    def _put(self, prefix: str, name: str, path: Path) -> Output:
+        clock, store = self.tools.clock, self.tools.store
+        stored = store.put(
+            prefix, f"{name}{path.suffix}", path, may_go_on=lambda: self.holding.may_act(clock.boot_ms())
+        )
+        if store.head(stored.key) != stored.bytes:
+            raise StorageError(f"{stored.key} is not what was written")
+        return Output(name=name, key=stored.key, sha256=stored.sha256, bytes=stored.bytes)
+
+    async def _fence(self, paths: dict[str, Path]) -> None:
+        """Do I still hold it? The ledger's answer first; without one, only the own deadline counts."""
+        intent = [Output(name=name, key="", sha256="", bytes=path.stat().st_size) for name, path in paths.items()]
+        standing: Standing | None = None
+        while standing is None:
+            try:
+                standing = await self.tools.ledger.standing(self.granted.lease, intent)
+            except LedgerUnavailable as error:
+                log.warning("%s: fence check unanswered: %s", self.name, error)
+                if self.holding.may_act(self.tools.clock.boot_ms()):
+                    return
+                await self.tools.clock.sleep(RETRY_S[3])
+        if standing.status != "held":
+            self.holding.end(standing)
+            raise LostLease(standing.why)
+        self.holding.belief = self.holding.belief.answered(sent_ms=self.tools.clock.boot_ms() - 1)
+
+    async def _settle(self, ran: Ran, outputs: tuple[Output, ...]) -> None:
+        """U4: retried until there is a definite answer; trying late is harmless, the fence decides."""
+        request = SettleRequest(
+            lease=self.granted.lease,
+            outcome=ran.outcome,
+            outputs=outputs,
+            value=ran.value,
+            error=ran.error,
+            who=self.tools.who,
+        )
+        trip("settle:before")
+        answer: Settled = await self._until_answered("settle", lambda: self.tools.ledger.settle(request))
+        if answer.status in ("won", "requeued"):
+            log.info("%s %s: %s", self.name, ran.outcome, answer.state)
+            # Only an accepted Fatal ends the worker: a stale attempt has nothing to say.
+            self.failed_fatally = ran.outcome is Outcome.FATAL
+            return
+        log.warning("%s was refused: %s (%s); nothing of it is visible", self.name, answer.status, answer.why)
+        await self._report_stopped()
+
+    async def _release(self, why: str, *, started: bool) -> None:
+        request = ReleaseRequest(lease=self.granted.lease, why=why, started=started, who=self.tools.who)
+        answer = await self._until_answered("hand-back", lambda: self.tools.ledger.release(request))
+        log.info("%s handed back: %s", self.name, answer.state or answer.status)
+        if answer.status not in ("won", "requeued"):
+            await self._report_stopped()
+
+    async def _let_go(self) -> None:
+        verdict = self.holding.verdict
+        log.warning("%s is over: %s", self.name, f"{verdict.status} ({verdict.why})" if verdict else "lost")
+        await self._report_stopped()
+
+    async def _report_stopped(self) -> None:
+        """Say that the tree is dead, so that its files may be collected."""
+        lease = self.granted.lease
+        await self._until_answered("report", lambda: self.tools.ledger.stopped(lease, self.tools.who))
+
+    async def _until_answered(self, what: str, ask: Any) -> Any:
+        """Ask until there is a definite answer. Everything asked here is idempotent."""
+        for tries in range(1_000_000):
+            try:
+                asked: Awaitable[Any] = ask()
+                return await asked
+            except LedgerUnavailable as error:
+                wait_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
+                if tries in (0, 5) or tries % 60 == 0:
+                    log.warning("%s: %s unanswered, will ask again: %s", self.name, what, error)
+                await self.tools.clock.sleep(wait_s)
+        raise PlanrunError(f"{what} unanswered for days")

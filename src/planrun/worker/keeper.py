@@ -1,0 +1,161 @@
+"""One heartbeat for all leases of a worker, that neither job code nor uploads can starve.
+
+Job code runs in other processes and uploads in threads, so the loop that renews is always free. A lease
+is renewed every third of its length; progress rides along, at most once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from planrun.clock import Clock
+from planrun.core.errors import LedgerUnavailable
+from planrun.core.lease import HeldLease, heartbeat_ms
+from planrun.core.messages import Beat, Lease, RenewRequest, Standing
+from planrun.ledger.contract import Ledger
+from planrun.worker.options import WorkerOptions
+
+log = logging.getLogger(__name__)
+
+PROGRESS_MS = 1_000
+
+
+@dataclass(eq=False)
+class Holding:
+    """One lease in the keeper's hands.
+
+    Attributes:
+        belief: Until when the holder may trust itself when nobody answers.
+        over: Set once the ledger said that the lease is lost or canceled; `verdict` says which.
+    """
+
+    lease: Lease
+    belief: HeldLease
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    verdict: Standing | None = None
+    fraction: float | None = None
+    message: str | None = None
+    _unsaid: bool = False
+
+    def say(self, fraction: float | None, message: str | None) -> None:
+        """What the job says of itself; goes out with the next heartbeat."""
+        self.fraction, self.message, self._unsaid = fraction, message, True
+
+    def may_act(self, now_ms: int) -> bool:
+        """Without asking: neither told that it is over, nor past the own deadline."""
+        self.belief = self.belief.observed(now_ms=now_ms)
+        return not self.over.is_set() and self.belief.is_trusted(now_ms=now_ms)
+
+    def take_beat(self) -> Beat:
+        """What the next heartbeat says of this lease."""
+        if not self._unsaid:
+            return Beat(lease=self.lease)
+        self._unsaid = False
+        return Beat(lease=self.lease, fraction=self.fraction, message=self.message)
+
+    def unsay(self) -> None:
+        """The heartbeat did not arrive: say it again."""
+        self._unsaid = self.fraction is not None or self.message is not None
+
+    def end(self, verdict: Standing) -> None:
+        if self.verdict is None:
+            self.verdict = verdict
+            self.over.set()
+
+    @property
+    def has_news(self) -> bool:
+        return self._unsaid
+
+
+class Keeper:
+    """All leases of one worker incarnation."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, options: WorkerOptions, incarnation: str) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._incarnation = incarnation
+        self._lease_ms = round(options.lease_s * 1000)
+        self._holdings: dict[int, Holding] = {}
+        self._changed = asyncio.Event()
+        self._sent_ms = clock.boot_ms()
+
+    def hold(self, lease: Lease, *, asked_ms: int) -> Holding:
+        """Take a fresh lease into care.
+
+        Args:
+            asked_ms: When the grant was asked for, boottime: trust counts from there.
+        """
+        belief = HeldLease(
+            job_id=lease.job_id,
+            attempt=lease.attempt,
+            token=lease.token,
+            lease_ms=self._lease_ms,
+            trusted_until_ms=asked_ms + self._lease_ms,
+        )
+        holding = self._holdings[lease.token] = Holding(lease, belief)
+        self._changed.set()
+        return holding
+
+    def drop(self, lease: Lease) -> None:
+        """The lease is settled, released or lost."""
+        self._holdings.pop(lease.token, None)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Renew for ever, until told to stop; whatever fails is tried again soon."""
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            while not stop.is_set():
+                self._changed.clear()
+                changed = asyncio.ensure_future(self._changed.wait())
+                await asyncio.wait({stopping, changed}, timeout=self._wait_s(), return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if self._is_due():
+                    await self.tick()
+        finally:
+            stopping.cancel()
+
+    async def tick(self) -> None:
+        """One heartbeat. An unanswered one changes nothing: trust runs on from the last answer."""
+        holdings = list(self._holdings.values())
+        sent_ms = self._sent_ms = self._clock.boot_ms()
+        beats = tuple(holding.take_beat() for holding in holdings)
+        request = RenewRequest(incarnation=self._incarnation, beats=beats, lease_ms=self._lease_ms)
+        try:
+            standings = await self._ledger.renew(request)
+        except LedgerUnavailable as error:
+            for holding in holdings:
+                holding.unsay()
+            log.warning("heartbeat unanswered, will try again: %s", error)
+            self._sent_ms = self._clock.boot_ms() - self._period_ms() + min(1_000, self._period_ms() // 2)
+            return
+        for holding, standing in zip(holdings, standings, strict=True):
+            if standing.status == "held":
+                holding.belief = holding.belief.answered(sent_ms=sent_ms)
+            else:
+                holding.end(standing)
+
+    async def recheck(self) -> None:
+        """Somebody changed the ledger: was a lease of ours canceled or taken? A cheap read, then a heartbeat if so."""
+        if not self._holdings:
+            return
+        before = set(self._holdings)
+        held = {lease.token for lease in await self._ledger.held(self._incarnation)}
+        if any(token in self._holdings and not self._holdings[token].over.is_set() for token in before - held):
+            await self.tick()
+
+    def _period_ms(self) -> int:
+        return heartbeat_ms(self._lease_ms)
+
+    def _wait_s(self) -> float:
+        passed_ms = self._clock.boot_ms() - self._sent_ms
+        period_ms = min(PROGRESS_MS, self._period_ms()) if self._has_news() else self._period_ms()
+        return max(0.005, (period_ms - passed_ms) / 1000) if self._holdings else min(5.0, self._period_ms() / 1000)
+
+    def _is_due(self) -> bool:
+        passed_ms = self._clock.boot_ms() - self._sent_ms
+        return passed_ms >= self._period_ms() or (self._has_news() and passed_ms >= PROGRESS_MS)
+
+    def _has_news(self) -> bool:
+        return any(holding.has_news for holding in self._holdings.values())

@@ -1,0 +1,114 @@
+"""What the jobs of all workers that share a scratch root have been promised.
+
+    <scratch>/.reserved/<incarnation>    the loads of one living worker, which holds a flock on it
+
+A file whose lock is free belongs to a dead worker and does not count. There is no lock for deciding,
+so a frozen worker never blocks the others; the order of acts is what makes it safe: *announce, then
+look*. Of two that decide at once at least one sees the other; at worst both step back.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from planrun.core.admission import Load
+
+FOLDER = ".reserved"
+
+
+class Reservations:
+    """This worker's promises, and a view of the others'."""
+
+    def __init__(self, scratch: Path, incarnation: str) -> None:
+        self._folder = scratch / FOLDER
+        self._path = self._folder / incarnation
+        self._fd = -1
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def announce(self, loads: Iterable[Load]) -> None:
+        """Replace what this worker has promised, visible to all at once.
+
+        Raises:
+            OSError: Not written; what was announced before stands.
+        """
+        fresh = self._folder / f".{self._path.name}"
+        # Locked before it gets its name: at no moment may the visible file look like a dead worker's.
+        fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            promises = msgspec.json.encode(list(loads))
+            if os.write(fd, promises) < len(promises):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(fresh))
+            fresh.rename(self._path)
+        except BaseException:
+            os.close(fd)
+            fresh.unlink(missing_ok=True)
+            raise
+        self._let_go()
+        self._fd = fd
+
+    def of_others(self) -> list[Load]:
+        """What living workers beside this one have announced.
+
+        Raises:
+            OSError, msgspec.DecodeError: Somebody's promises cannot be read.
+        """
+        return [load for path in self._folder.iterdir() if self._is_of_other(path) for load in _loads_of(path)]
+
+    def close(self) -> None:
+        """Promise nothing any more."""
+        self._path.unlink(missing_ok=True)
+        self._let_go()
+
+    def _is_of_other(self, path: Path) -> bool:
+        return path != self._path and not path.name.startswith(".")
+
+    def _let_go(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+def _loads_of(path: Path) -> list[Load]:
+    """The promises in one file; none if its worker is dead."""
+    while True:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return []
+        with _closing(fd):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return msgspec.json.decode(_all_of(fd), type=list[Load])
+            if _is_still(path, fd):
+                path.unlink(missing_ok=True)
+                return []
+        # Replaced by its living worker after it was opened here: look at the new one.
+
+
+def _all_of(fd: int) -> bytes:
+    return os.pread(fd, os.fstat(fd).st_size, 0)
+
+
+def _is_still(path: Path, fd: int) -> bool:
+    try:
+        named, opened = path.lstat(), os.fstat(fd)
+    except FileNotFoundError:
+        return False
+    return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+@contextmanager
+def _closing(fd: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,280 @@
+"""The job process of one attempt, watched until it is certainly dead."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from planrun.clock import Clock
+from planrun.core.errors import JobError, LedgerUnavailable, LostLease, Permanent, StorageError
+from planrun.core.kinds import Kind
+from planrun.core.life import Outcome
+from planrun.core.limits import Breach, Signs, Vitals, check, look
+from planrun.core.messages import CheckpointRequest, Failure, Granted
+from planrun.ledger.contract import Ledger
+from planrun.worker.checkpoints import CheckpointUpload
+from planrun.worker.exits import explain
+from planrun.worker.folder import AttemptFolder
+from planrun.worker.gates import Reservation
+from planrun.worker.keeper import Holding
+from planrun.worker.options import WorkerOptions
+from planrun.worker.orders import Orders
+from planrun.worker.process import (
+    CheckpointReady,
+    Done,
+    Exited,
+    Failed,
+    Happening,
+    JobProcess,
+    Progress,
+    Stopped,
+)
+from planrun.worker.processes import Processes
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+EXIT_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """How the job process went. It is dead by now, with its whole tree.
+
+    Attributes:
+        released: Handed back, and why; None: not handed back.
+        over: The lease is lost, or the job canceled: nothing may be said of this attempt.
+        started: The job code began.
+    """
+
+    outcome: Outcome = Outcome.SUCCESS
+    outputs: dict[str, Path] = field(default_factory=dict)
+    value: Any = None
+    error: Failure | None = None
+    released: str | None = None
+    over: bool = False
+    started: bool = True
+
+    @classmethod
+    def failed(cls, outcome: Outcome, error: Failure) -> Ran:
+        return cls(outcome=outcome, error=error)
+
+
+@dataclass(eq=False)
+class Run:
+    """One attempt's process, from start to death."""
+
+    kind: Kind
+    folder: AttemptFolder
+    log_file: Path
+    holding: Holding
+    orders: Orders
+    options: WorkerOptions
+    processes: Processes
+    ledger: Ledger
+    clock: Clock
+    room: Reservation
+    _signs: Signs = field(init=False)
+    _vitals: Vitals = field(default_factory=Vitals, init=False)
+    _started_ms: int = field(default=0, init=False)
+    _stop_by_ms: int | None = field(default=None, init=False)
+    _asked_to_stop: bool = field(default=False, init=False)
+    _taking: list[asyncio.Future[None]] = field(default_factory=list, init=False)
+
+    async def carry(
+        self, granted: Granted, *, inputs: dict[str, Path], resume: Path | None, uploads: CheckpointUpload
+    ) -> Ran | None:
+        """Run the job code. None: this worker is broken, and nothing is to be said."""
+        if self.orders.hand_back.is_set():
+            return Ran(released="the worker drains", started=False)
+        lease = granted.lease
+        try:
+            process = await self.processes.take(granted, self.kind, folder=self.folder.path, log=self.log_file)
+        except OSError as error:
+            return Ran.failed(
+                Outcome.TRANSIENT, Failure(message=f"the job process did not start: {error}", code="start")
+            )
+        self._started_ms = self.clock.boot_ms()
+        self._signs = Signs(at_ms=self._started_ms)
+        process.run(
+            params=granted.params,
+            inputs=inputs,
+            scratch=self.folder.scratch,
+            checkpoint=resume,
+            hint=f"{lease.job_id}/{lease.attempt}-{lease.token:x}",
+            log=self.log_file if self.kind.warm else None,
+        )
+        try:
+            return await self._watch(process, uploads)
+        finally:
+            await self.processes.end(process)
+
+    async def _watch(self, process: JobProcess, uploads: CheckpointUpload) -> Ran | None:
+        """Listen to the job, the lease and the orders; whoever ends it first decides."""
+        orders = self.orders
+        heard = asyncio.ensure_future(process.next())
+        alarms = [
+            asyncio.ensure_future(event.wait())
+            for event in (self.holding.over, orders.hand_back, orders.hurry, orders.abandon)
+        ]
+        try:
+            while True:
+                awake: list[asyncio.Future[Any]] = [heard, *(alarm for alarm in alarms if not alarm.done())]
+                await asyncio.wait(awake, timeout=self._patience_s(), return_when=asyncio.FIRST_COMPLETED)
+                if heard.done():
+                    if (ran := await self._hear(process, heard.result(), uploads)) is not None:
+                        return ran
+                    heard = asyncio.ensure_future(process.next())
+                if orders.abandon.is_set():
+                    await process.kill()
+                    return None
+                if self.holding.over.is_set():
+                    await process.kill()
+                    return Ran(over=True)
+                if orders.hurry.is_set() or self._must_stop(process):
+                    await process.kill()
+                    return Ran(released="the worker drains")
+                if (breach := self._breach()) is not None:
+                    return await self._stop_for(process, breach)
+        finally:
+            listening: list[asyncio.Future[Any]] = [heard, *alarms, *self._taking]
+            for future in listening:
+                future.cancel()
+
+    async def _hear(self, process: JobProcess, event: Happening, uploads: CheckpointUpload) -> Ran | None:
+        """One thing that the process said. Not None: it is over, and dead."""
+        match event:
+            case Progress(fraction=fraction, message=message):
+                self.holding.say(fraction, message)
+                self._look(None, progressed=True)
+            case Vitals():
+                self._look(event, progressed=False)
+                self.room.used(disk_bytes=event.scratch_bytes, memory_bytes=event.rss_bytes)
+            case CheckpointReady(seq=seq):
+                self._look(None, progressed=True)
+                self._taking.append(asyncio.ensure_future(self._take_checkpoint(process, seq, uploads)))
+            case Done():
+                return await self._finish(process, event)
+            case Failed(outcome=outcome, message=message, code=code):
+                exited = await process.kill()
+                return Ran.failed(outcome, Failure(message=message, code=code, tail=exited.tail))
+            case Stopped():
+                await process.kill()
+                return Ran(released="the worker drains; the job stopped by itself")
+            case Exited():
+                return Ran.failed(*explain(event))
+        return None
+
+    async def _finish(self, process: JobProcess, done: Done) -> Ran:
+        """U0: the job said done, its process exited 0, everything else of its tree is dead, outputs are real files."""
+        if self.kind.warm:
+            await process.clear()
+        else:
+            exited = await self._exit_of(process)
+            if exited.code != 0:
+                return Ran.failed(*explain(exited))
+        try:
+            outputs = {name: _kept_file(name, Path(path), self.folder.scratch) for name, path in done.outputs.items()}
+        except Permanent as error:
+            return Ran.failed(Outcome.PERMANENT, Failure(message=str(error), code=error.code))
+        if self.kind.warm:
+            self.processes.give_back(process)
+        return Ran(outputs=outputs, value=done.value)
+
+    async def _exit_of(self, process: JobProcess) -> Exited:
+        """Wait for the end of a process that said done; one that lingers is killed, and that is no success."""
+        try:
+            async with asyncio.timeout(EXIT_S):
+                while True:
+                    event = await process.next()
+                    if isinstance(event, Exited):
+                        return event
+        except TimeoutError:
+            log.warning("the job process said done but did not end within %g s", EXIT_S)
+            return await process.kill()
+
+    async def _take_checkpoint(self, process: JobProcess, seq: int, uploads: CheckpointUpload) -> None:
+        """Store the checkpoint under this attempt's key, then let the ledger name it for the next attempt."""
+        lease, folder = self.holding.lease, self.folder.scratch / "checkpoint"
+        may_go_on = lambda: self.holding.may_act(self.clock.boot_ms())  # noqa: E731
+        try:
+            if not self.kind.resumable:
+                raise Permanent(f"kind {self.kind.kind} is not declared resumable", code="checkpoint")
+            taken = await asyncio.to_thread(uploads.upload, folder, seq, may_go_on=may_go_on)
+            standing = await self.ledger.checkpoint(CheckpointRequest(lease=lease, checkpoint=taken))
+            if standing.status != "held":
+                self.holding.end(standing)
+            why = "" if standing.status == "held" else standing.why
+        except (JobError, StorageError, LostLease, LedgerUnavailable, OSError) as error:
+            why = str(error)
+            log.warning("job %s attempt %s: checkpoint not taken: %s", lease.job_id, lease.attempt, why)
+        process.answer_checkpoint(seq, taken=not why, why=why)
+
+    # --- when to stop it ---
+
+    def _must_stop(self, process: JobProcess) -> bool:
+        """The worker drains: first the job may end by itself, then leave a checkpoint, then it has to go."""
+        if not self.orders.hand_back.is_set():
+            return False
+        now_ms = self.clock.boot_ms()
+        if self._stop_by_ms is None:
+            self._stop_by_ms = now_ms + round(self.options.drain_grace_s * 1000)
+        if now_ms < self._stop_by_ms:
+            return False
+        if self.kind.resumable and not self._asked_to_stop:
+            self._asked_to_stop = True
+            self._stop_by_ms = now_ms + round(self.options.checkpoint_grace_s * 1000)
+            process.ask_stop()
+            return False
+        return True
+
+    def _patience_s(self) -> float:
+        """How long nothing needs to be looked at."""
+        if self._stop_by_ms is None:
+            return LOOK_S
+        return max(0.01, min(LOOK_S, (self._stop_by_ms - self.clock.boot_ms()) / 1000))
+
+    def _look(self, vitals: Vitals | None, *, progressed: bool) -> None:
+        self._vitals = vitals or self._vitals
+        self._signs = look(self._signs, vitals=vitals, progressed=progressed, now_ms=self.clock.boot_ms())
+
+    def _breach(self) -> Breach | None:
+        return check(
+            self.kind,
+            started_ms=self._started_ms,
+            last_sign_ms=self._signs.at_ms,
+            vitals=self._vitals,
+            now_ms=self.clock.boot_ms(),
+        )
+
+    async def _stop_for(self, process: JobProcess, breach: Breach) -> Ran:
+        exited = await process.kill()
+        return Ran.failed(*explain(exited, breach=breach))
+
+
+def _kept_file(name: str, path: Path, scratch: Path) -> Path:
+    """An output as it must be: a plain file with something in it, inside scratch, reached through no link.
+
+    Raises:
+        Permanent: It is not.
+    """
+    if not path.is_absolute():
+        path = scratch / path
+    try:
+        status = path.lstat()
+        inside = path.parent.resolve().is_relative_to(scratch.resolve())
+    except OSError:
+        raise Permanent(f"output {name}: there is no file {path.name} in scratch", code="output-missing") from None
+    if not inside:
+        raise Permanent(f"output {name}: {path} lies outside scratch; write it into scratch", code="output-outside")
+    if not stat.S_ISREG(status.st_mode):
+        raise Permanent(
+            f"output {name}: {path.name} is not a plain file; links and folders are not kept", code="output-kind"
+        )
+    if status.st_size == 0:
+        raise Permanent(f"output {name}: {path.name} is empty", code="output-empty")
+    return path

@@ -1,0 +1,32 @@
+"""What all tests share: asyncio alone, what a missing program means, bounded property tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+IN_CI = os.environ.get("CI") == "true"
+
+# A shared machine is sometimes slow: that is no finding. Equal seeds in CI, so that red and green repeat.
+settings.register_profile("planrun", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=IN_CI)
+settings.load_profile("planrun")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what this machine cannot run. In CI a missing program is a failure: a skipped test proves nothing."""
+    for mark in item.iter_markers("needs"):
+        missing = [program for program in mark.args if shutil.which(program) is None]
+        if missing and IN_CI:
+            pytest.fail(f"not installed: {', '.join(missing)}", pytrace=False)
+        if missing:
+            pytest.skip(f"not installed: {', '.join(missing)}")
+    if item.get_closest_marker("needs_root") and os.geteuid() != 0:
+        pytest.skip("only root can do this")

@@ -1,0 +1,1 @@
+"""The house rules, one file each, as tests. They read the tree and finish in seconds."""
