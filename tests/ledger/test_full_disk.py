@@ -44,7 +44,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("mounting a small disk needs root")
     yield folder
-    subprocess.run(["umount", folder], check=True)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def fill(folder: Path) -> Path:
