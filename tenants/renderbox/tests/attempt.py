@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 from planrun.jobs import JobContext, Progress, Stopped
-
 from renderbox.jobs import preview
 
 

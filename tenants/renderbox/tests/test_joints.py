@@ -6,6 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+
 from attempt import Attempt
 from media import counted, numbers_in, times_in
 from planrun.jobs import Stopped

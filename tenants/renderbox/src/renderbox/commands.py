@@ -12,6 +12,7 @@ from renderbox.probe import FORMATS
 
 LONG_SIDE, SHORT_SIDE = 1920, 1080
 AUDIO_RATE_HZ = 48_000
+_NO_CUT = str(2**31 - 2)
 
 # A picture belongs to the nearest tick of the preview's clock. This share of a tick is put in front,
 # so that one lying half-way between two ticks falls to the same side wherever a render starts.
@@ -72,7 +73,7 @@ def segments(ffmpeg: FFmpeg, plan: Plan, folder: Path, *, start: int) -> list[st
         *_pictures(plan, plan.settings.filters, first=first, seeks=seek_s is not None),
         *("-forced-idr", "1", "-force_key_frames", f"expr:not(mod(n,{plan.segment_pictures}))"),
         *("-f", "segment", "-segment_format", "mp4", "-reset_timestamps", "1"),
-        *("-segment_start_number", str(start), "-segment_frames", ",".join(cuts) or str(2**31 - 1)),
+        *("-segment_start_number", str(start), "-segment_frames", ",".join(cuts) or _NO_CUT),
         str(folder / "video-%05d.mp4"),
     ]
 

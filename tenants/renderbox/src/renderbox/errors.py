@@ -6,7 +6,6 @@ import errno
 import re
 
 from planrun.jobs import Permanent, Transient
-
 from renderbox.ffmpeg import End
 
 _WORDS_CHARACTERS_MAX = 300

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import imageio_ffmpeg  # type: ignore[import-untyped]
+
 from planrun.jobs import Transient, capability
 
 VARIABLE = "PLANRUN_FFMPEG"

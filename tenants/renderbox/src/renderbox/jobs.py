@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 from planrun.jobs import JobContext, Permanent, Transient, job
-
 from renderbox import ffmpeg
 from renderbox.join import join
 from renderbox.pieces import Pieces

@@ -27,7 +27,7 @@ def join(pieces: Pieces, out: Path, *, watch: Callable[[float], None]) -> None:
     """Write the preview.
 
     Args:
-        watch: Called every few hundred packets with the time reached, in seconds.
+        watch: Called every hundred packets or so with the time reached, in seconds.
 
     Raises:
         OSError: The disk is full or broken.
@@ -41,7 +41,7 @@ def join(pieces: Pieces, out: Path, *, watch: Callable[[float], None]) -> None:
                 audio = target.add_stream_from_template(first.streams.audio[0])
             tracks.append(_sound(pieces.sound.path, audio))
         for count, packet in enumerate(heapq.merge(*tracks, key=_time)):
-            if count % 512 == 0:
+            if count % 128 == 0:
                 watch(float(_time(packet)))
             target.mux(packet)
 

@@ -98,12 +98,8 @@ def rate_for(clip: Clip) -> Fraction:
     A faster clip is divided by a whole number (120 becomes 60, 144 becomes 48), so that pictures are
     left out evenly. A clip of varying rate gets the next standard rate that its usual gap fits in.
     """
-    own = 1 / clip.gap_s if clip.gap_s > 0 else Fraction(_STANDARD_RATES[0])
-    nominal = clip.nominal_rate
-    length = clip.video_end_s - clip.zero_s
-    average = clip.pictures / length if length > 0 else own
-    if nominal and abs(nominal / average - 1) <= _STEADY:
-        rate = nominal
-    else:
-        rate = Fraction(next((standard for standard in _STANDARD_RATES if standard >= own), RATE_MAX))
+    rate = clip.nominal_rate
+    if rate is None or abs(rate / clip.average_rate - 1) > _STEADY:
+        usual = (1 - 2 * _STEADY) / clip.gap_s
+        rate = Fraction(next((standard for standard in _STANDARD_RATES if standard >= usual), RATE_MAX))
     return max(rate / ceil(rate / RATE_MAX), Fraction(RATE_MIN))

@@ -20,13 +20,14 @@ from av.container import InputContainer
 from av.stream import Disposition, Stream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
+
 from planrun.jobs import Permanent
 
 # Containers of recordings. Playlists and scripts (hls, dash, concat …) are left out: they would make
 # an upload open other files of this machine or of its network.
 FORMATS = (
     "mov,mp4,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,asf,ogg,gif,apng,mxf,nut,ivf,rm,dv,wav,mp3,aac,flac,"
-    "h264,hevc,m4v,av1,obu,yuv4mpegpipe,png_pipe,jpeg_pipe,webp_pipe,image2,srt,ass,webvtt,gxf,wtv,3g2,3gp"
+    "h264,hevc,m4v,av1,obu,yuv4mpegpipe,gxf,wtv,srt,ass,webvtt"
 )
 TRUNCATION_TOLERANCE_S = 0.5
 _TIME_US = Fraction(1, 1_000_000)
@@ -42,6 +43,7 @@ class Clip:
         zero_s: Where the preview begins: the first sound or picture, whichever is earlier.
         video_end_s: End of the last picture.
         audio_end_s: End of the sound; `zero_s` for a silent clip.
+        average_rate: Pictures per second over the whole clip.
         gap_s: The usual time between two pictures (the median).
         nominal_rate: Pictures per second as the container says; None: it does not.
         keys_s: Times of the key pictures, ascending.
@@ -54,7 +56,7 @@ class Clip:
     audio_index: int | None
     audio_channels: int
     interlaced: bool
-    pictures: int
+    average_rate: Fraction
     zero_s: Fraction
     video_end_s: Fraction
     audio_end_s: Fraction
@@ -88,6 +90,8 @@ def probe(path: Path, *, watch: Callable[[], None]) -> Clip:
                     _refuse_truncated(container, stream, tracks)
             can_seek = not {"mov", "matroska"}.isdisjoint(container.format.name.split(","))
             return _clip(path, sha256, video, audio, tracks, interlaced=interlaced, can_seek=can_seek)
+    except av.error.ArgumentError:
+        raise Permanent("the input is not a video file of a known format", code="input-unreadable") from None
     except av.error.FFmpegError as error:
         raise Permanent(f"the input cannot be read: {error.strerror}", code="input-unreadable") from None
 
@@ -143,6 +147,7 @@ class _Track:
     keys: array[int] = field(default_factory=lambda: array("q"))
     packets: int = 0
     end: int = 0
+    is_cut: bool = False  # the file ends within a packet
 
     @property
     def end_s(self) -> Fraction:
@@ -161,6 +166,9 @@ def _read(container: InputContainer, watch: Callable[[], None]) -> dict[int, _Tr
         track = tracks.get(packet.stream_index)
         if track is None:
             track = tracks[packet.stream_index] = _Track(packet.time_base)
+        if packet.is_corrupt:
+            track.is_cut = True
+            continue
         track.packets += 1
         time = packet.pts if packet.pts is not None else packet.dts
         if time is None:
@@ -187,10 +195,11 @@ def _refuse_truncated(container: InputContainer, stream: Stream, tracks: dict[in
         found = max((track.end_s for track in tracks.values()), default=Fraction(0))
     else:
         return
-    if found < expected - Fraction(TRUNCATION_TOLERANCE_S):
+    is_cut = stream.index in tracks and tracks[stream.index].is_cut
+    if is_cut or found < expected - Fraction(TRUNCATION_TOLERANCE_S):
         raise Permanent(
-            f"input truncated: its header announces {float(expected):.1f} s of {stream.type}, "
-            f"the file ends after {float(found):.1f} s",
+            f"input truncated: its header announces {float(expected):.2f} s of {stream.type}, "
+            f"the file ends after {float(found):.2f} s",
             code="input-truncated",
         )
 
@@ -211,12 +220,13 @@ def _clip(
     times = sorted(picture.times)
     if not times:  # a bare stream without any timestamp: FFmpeg counts the pictures, so do we
         tick = 1 / Fraction(rate or 25)
-        times, unit, end = list(range(picture.packets)), tick, picture.packets * tick
+        times, unit = list(range(picture.packets)), tick
     else:
-        unit, end = picture.time_base, picture.end_s
+        unit = picture.time_base
     gaps = sorted(later - earlier for earlier, later in pairwise(times) if later > earlier)
-    gap = gaps[len(gaps) // 2] * unit if gaps else end - times[0] * unit
-    zero = times[0] * unit
+    gap = gaps[len(gaps) // 2] * unit if gaps else 1 / Fraction(rate or 25)
+    zero = first = times[0] * unit
+    end = max(picture.end_s, times[-1] * unit + gap)
     if sound is not None and sound.times:
         zero = min(zero, max(sound.times[0] * sound.time_base, Fraction(0)))  # below 0: the codec's run-in
     return Clip(
@@ -226,9 +236,9 @@ def _clip(
         audio_index=audio.index if audio is not None and sound is not None else None,
         audio_channels=audio.channels if audio is not None else 0,
         interlaced=interlaced,
-        pictures=picture.packets,
+        average_rate=picture.packets / (end - first),
         zero_s=zero,
-        video_end_s=max(end, times[-1] * unit + gap),
+        video_end_s=end,
         audio_end_s=sound.end_s if sound is not None else zero,
         gap_s=gap,
         nominal_rate=Fraction(rate) if rate else None,

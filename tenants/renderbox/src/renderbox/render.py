@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import av
-from planrun.jobs import JobContext, Stopped
 
+from planrun.jobs import JobContext, Stopped
 from renderbox import commands
 from renderbox.errors import bad_filter, error_of, in_one_line
 from renderbox.ffmpeg import End, FFmpeg, run

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import av
 from av.container import InputContainer
-from planrun.jobs import Permanent, Transient
 
+from planrun.jobs import Permanent, Transient
 from renderbox.commands import LONG_SIDE, SHORT_SIDE
 from renderbox.errors import bad_filter
 from renderbox.plan import Plan
