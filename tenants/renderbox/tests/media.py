@@ -33,6 +33,18 @@ def bars(out: Path, *, seconds: float = 3, size: str = "640x360", rate: str = "3
     )
 
 
+def turned(out: Path, clip: Path) -> Path:
+    """The same pictures with a note that they are to be shown turned by 90 degrees, as phones write it."""
+    with av.open(str(clip)) as source, av.open(str(out), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        stream.set_display_rotation(90)
+        for packet in source.demux(source.streams.video[0]):
+            if packet.dts is not None:
+                packet.stream = stream
+                target.mux(packet)
+    return out
+
+
 def counted(out: Path, times: Iterable[int], time_base: Fraction, rate: Fraction, options: dict[str, str]) -> Path:
     """Picture n, shown at times[n], carries n as twelve bars: white is 1."""
     with av.open(str(out), "w") as container:

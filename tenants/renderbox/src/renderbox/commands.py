@@ -49,7 +49,7 @@ def _pictures(plan: Plan, filters: str, *, first: int, seeks: bool) -> list[str]
     chain.append(f"trim=start_frame={first - begins}:end_frame={last - begins},setpts=PTS-STARTPTS")
     chain.append(f"{_SCALE},format=yuv420p")
     return [
-        *("-map", f"0:{plan.clip.video_index}", "-an", "-vf", ",".join(chain), "-fps_mode", "passthrough"),
+        *("-map", f"0:{plan.clip.video_index}", "-an", "-vf", ",".join(chain)),
         *("-c:v", "libx264", "-preset", plan.settings.preset, "-crf", str(plan.settings.crf), "-pix_fmt", "yuv420p"),
     ]
 

@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from planrun.jobs import JobContext, Permanent, Transient, job
+from planrun.jobs import JobContext, Permanent, Stopped, Transient, job
 from renderbox import ffmpeg
 from renderbox.join import join
 from renderbox.pieces import Pieces
@@ -36,7 +36,7 @@ def preview(j: JobContext) -> dict[str, Path]:
     folder.mkdir(exist_ok=True)
     upload = _under_plain_name(j, folder)
     j.progress(0.0, "reading the input")
-    clip = probe(upload, watch=lambda: None)
+    clip = probe(upload, watch=lambda: _stop_if_asked(j))
     plan = plan_for(clip, settings, tool)
     pieces = Pieces.left_in(j.checkpoint, plan)
     if j.checkpoint:
@@ -47,6 +47,12 @@ def preview(j: JobContext) -> dict[str, Path]:
     render.encode_sound()
     render.encode_pictures()
     return {"preview": _finished(j, plan, render, size)}
+
+
+def _stop_if_asked(j: JobContext) -> None:
+    """Nothing is done yet: what an earlier attempt left stays the newest checkpoint."""
+    if j.stopping:
+        raise Stopped
 
 
 def _under_plain_name(j: JobContext, folder: Path) -> Path:
