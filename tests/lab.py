@@ -151,6 +151,14 @@ class Lab:
 
         await self.until(enough, "workers are ready")
 
+    async def ready_as(self, worker: WorkerProcess) -> None:
+        """Wait until this worker has registered."""
+
+        async def known() -> bool:
+            return any(row.pid == worker.process.pid for row in await self.ledger.workers())
+
+        await self.until(known, f"{worker.log.name} is ready")
+
     async def submit(self, kind: str, params: dict[str, Any] | None = None, **fields: Any) -> str:
         """Submit one job that notes its starts; returns its id."""
         params = {"starts": str(self.starts_file), **(params or {})}
@@ -290,15 +298,15 @@ class Lab:
             wins = [attempt for attempt in await self.attempts(job_id) if attempt.outcome == "success"]
             assert len(wins) == (result.state is State.FINISHED)
 
-    async def check_answers(self, *job_ids: str, receivers: Sequence[str] = ("app",)) -> None:
+    async def check_answers(self, *receivers: str) -> None:
         """One message per subscriber, whose copies are all equal, and that says what the ledger says."""
         owed = dict(self.rows("SELECT msg_id, body FROM outbox"))
-        assert len(owed) == len(job_ids) * len(receivers)
+        asked = self.rows("SELECT 'result:' || job_id || ':' || route FROM subscriber")
+        assert [(msg_id,) for msg_id in sorted(owed)] == sorted(asked)
         received = {msg_id: copies for name in receivers for msg_id, copies in self.received(name).items()}
         assert {msg_id: set(copies) for msg_id, copies in received.items()} == {m: {body} for m, body in owed.items()}
-        said = {job_id: (await self.result(job_id)).state for job_id in job_ids}
-        for body in map(json.loads, owed.values()):
-            assert body["result"]["state"] == said[body["result"]["job_id"]]
+        for answer in [json.loads(body)["result"] for body in owed.values()]:
+            assert answer["state"] == (await self.result(answer["job_id"])).state
 
     async def collected(self, *, timeout_s: float = 20) -> None:
         """Collect, with no grace, until scratch is empty and the store holds exactly what results name."""
