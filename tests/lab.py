@@ -27,7 +27,7 @@ from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
 from planrun.orchestrator.collector import Collector
 from planrun.wiring import open_ledger, open_store
-from planrun.worker.tree import MARKER, look_at_all
+from planrun.worker.tree import look_at_all, marked
 
 T = TypeVar("T")
 
@@ -45,6 +45,14 @@ def read_proc(pid: int, name: str) -> bytes:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
         return b""
+
+
+def working_folder(pid: int) -> str:
+    """Empty once it has ended."""
+    try:
+        return str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -251,14 +259,17 @@ class Lab:
             connection.close()
 
     def job_processes(self) -> list[int]:
-        """Living processes of any job of this lab, whoever their parents are now."""
-        mark = f"@{self.place.scratch}/".encode()
-        found = [(process.pid, read_proc(process.pid, "environ")) for process in look_at_all() if process.alive]
+        """Living processes that work in the scratch of an attempt, whoever their parents are."""
         return [
-            pid
-            for pid, environ in found
-            if any(v.startswith(f"{MARKER}=".encode()) and mark in v for v in environ.split(b"\0"))
+            process.pid
+            for process in look_at_all()
+            if process.alive and working_folder(process.pid).startswith(f"{self.place.scratch}/")
         ]
+
+    def left_processes(self) -> list[int]:
+        """Living processes of any tree of any worker of this lab, spare ones included."""
+        incarnations = [incarnation for (incarnation,) in self.rows("SELECT incarnation FROM worker")]
+        return [pid for incarnation in incarnations for pid in marked(f"{incarnation}.")]
 
     # --- answers ---
 

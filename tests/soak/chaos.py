@@ -163,7 +163,7 @@ async def weather(lab: Lab, storm: Storm) -> str:
 
 async def aftermath(lab: Lab, jobs: Sequence[str], storm: Storm) -> str:
     """Everything that must hold once a storm is over."""
-    assert lab.job_processes() == []
+    assert lab.left_processes() == []
     await lab.check(*jobs)
     await lab.check_answers(*RECEIVERS)
     await lab.collected()

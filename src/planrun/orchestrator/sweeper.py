@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from planrun.core.messages import Due, WorkerRow
 from planrun.ledger.contract import Ledger
-from planrun.lockfile import ProvenDead, prove_dead
+from planrun.lockfile import ProvenDead, forget, prove_dead
 
 LOOK_AT_LEAST_EVERY_MS = 5_000
 LOOK_AGAIN_AFTER_MS = 250
@@ -105,6 +105,8 @@ class Sweeper:
             return False
         ended = await self._ledger.bury(holder.incarnation, who=self._incarnation or "sweeper")
         _log.info("worker %s is dead: its lock was free; %d leases ended", holder.name, ended)
+        if not await self._ledger.held(holder.incarnation):  # nothing is left that the file would have to prove
+            forget(holder)
         return True
 
     async def _prove(self, holders: Sequence[WorkerRow]) -> None:

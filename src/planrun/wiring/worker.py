@@ -26,7 +26,7 @@ from planrun.worker.gates import Gates, Health
 from planrun.worker.isolation import choose
 from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
-from planrun.worker.processes import WARM, Processes
+from planrun.worker.processes import Processes
 from planrun.worker.supervisor import Supervisor
 
 WEBHOOK_SECRET_VARIABLE = "PLANRUN_WEBHOOK_SECRET"
@@ -65,11 +65,12 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     )
     processes = Processes(
         level=level,
+        incarnation=row.incarnation,
         lock_fd=lock.fd,
         environment=environment,
         import_path=options.import_path,
-        warm_root=scratch / WARM / row.incarnation,
-        warm_max=options.slots,
+        scratch=scratch,
+        idle_max=options.slots,
     )
     tools = Tools(ledger, store, clock, Keeper(ledger, clock, options, row.incarnation), who=row.name)
     stop = asyncio.Event()

@@ -17,6 +17,7 @@ class JobLog:
         self._head = 0  # bytes of the first half written so far
         self._tail = 0  # bytes behind it, the notice not counted
         self._left_out = 0
+        self._said = 0  # of it, in the file
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             os.ftruncate(self._file, 0)
@@ -36,21 +37,26 @@ class JobLog:
         """Cut the file to its limit, and say in it what was left out."""
         if self._tail > self._half:
             self._compact()
+        elif self._left_out > self._said:  # what a full disk refused
+            self._say_what_is_left_out()
         os.close(self._file)
 
     def _compact(self) -> None:
         """Keep the newest half of the limit behind the first one, from the start of a line."""
         try:
             size = os.fstat(self._file).st_size
-            kept = os.pread(self._file, self._half, size - self._half)
-            line = kept.find(b"\n") + 1
-            kept = kept[line:] if line < len(kept) else kept
+            kept = os.pread(self._file, self._half + 1, size - self._half - 1)
+            kept = kept[kept.find(b"\n") + 1 or 1 :]
             self._left_out += self._tail - len(kept)
             os.ftruncate(self._file, self._head)
         except OSError:
             return
-        self._append(f"\n… {self._left_out} bytes left out …\n".encode())
+        self._say_what_is_left_out()
         self._tail = self._append(kept)
+
+    def _say_what_is_left_out(self) -> None:
+        self._said = self._left_out
+        self._append(f"\n… {self._said} bytes left out …\n".encode())
 
     def _append(self, data: bytes) -> int:
         """How much of it was written: all, unless the disk is full."""

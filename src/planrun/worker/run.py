@@ -91,7 +91,7 @@ class Run:
             return Ran(released="the worker drains")
         lease = granted.lease
         try:
-            process = await self.processes.take(granted, self.kind, folder=self.folder.path, log=self.log_file)
+            process = await self.processes.take(granted, self.kind)
         except OSError as error:
             return Ran.failed(
                 Outcome.TRANSIENT, Failure(message=f"the job process did not start: {error}", code="start")
@@ -99,12 +99,13 @@ class Run:
         self._started_ms = self.clock.boot_ms()
         self._signs = Signs(at_ms=self._started_ms)
         process.run(
+            self.kind,
             params=granted.params,
             inputs=inputs,
             scratch=self.folder.scratch,
             checkpoint=resume,
             hint=f"{lease.job_id}/{lease.attempt}-{lease.token:x}",
-            log=self.log_file if self.kind.warm else None,
+            log=self.log_file,
         )
         try:
             return await self._watch(process, uploads)

@@ -82,6 +82,7 @@ class Supervisor:
         stop = asyncio.Event()
         keeping = asyncio.create_task(self._keeper.run(stop))
         watching = asyncio.create_task(self._watch())
+        self._processes.prepare()
         try:
             while not (self._draining or self._broken):
                 self._wake.clear()

@@ -171,7 +171,7 @@ class SqliteLedger:
         return await self._write(duties.adopt_epoch)
 
     async def expire(self, *, stamp_ms: int) -> int:
-        return await self._write(partial(duties.expire, stamp_ms=stamp_ms))
+        return await self._write(partial(self._expire, stamp_ms=stamp_ms))
 
     async def bury(self, incarnation: str, *, who: str) -> int:
         return await self._write(partial(duties.bury, incarnation=incarnation, who=who), urgent=True)
@@ -213,6 +213,10 @@ class SqliteLedger:
         self._turnstile.close()
 
     # --- inside ---
+
+    def _expire(self, tx: Tx, *, stamp_ms: int) -> int:
+        """Not while holders could not renew because of the file: then this only finds out that it can be written."""
+        return duties.expire(tx, stamp_ms=stamp_ms) if self._writer.is_settled() else duties.knock(tx)
 
     async def _write(self, verb: Callable[[Tx], T], *, urgent: bool = False) -> T:
         answer: Future[T] = self._writer.call(verb, urgent=urgent)

@@ -1,0 +1,1 @@
+"""Job processes: what job code gets, says and leaves behind."""
