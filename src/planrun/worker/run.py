@@ -48,7 +48,6 @@ class Ran:
     Attributes:
         released: Handed back, and why; None: not handed back.
         over: The lease is lost, or the job canceled: nothing may be said of this attempt.
-        started: The job code began.
     """
 
     outcome: Outcome = Outcome.SUCCESS
@@ -57,7 +56,6 @@ class Ran:
     error: Failure | None = None
     released: str | None = None
     over: bool = False
-    started: bool = True
 
     @classmethod
     def failed(cls, outcome: Outcome, error: Failure) -> Ran:
@@ -90,7 +88,7 @@ class Run:
     ) -> Ran | None:
         """Run the job code. None: this worker is broken, and nothing is to be said."""
         if self.orders.hand_back.is_set():
-            return Ran(released="the worker drains", started=False)
+            return Ran(released="the worker drains")
         lease = granted.lease
         try:
             process = await self.processes.take(granted, self.kind)

@@ -178,6 +178,8 @@ class Supervisor:
     async def _carry(self, attempt: Attempt, room: Reservation) -> None:
         lease = attempt.granted.lease
         try:
+            with suppress(LedgerUnavailable):  # it may have been canceled before anybody here listened for that
+                await self._keeper.recheck()
             await attempt.carry()
         except Exception:  # a bug in planrun must cost this attempt only; its lease runs out
             log.exception("%s was dropped by a fault of the worker", attempt.name)
