@@ -16,6 +16,7 @@ from tests.soak.chaos import Storm, weather
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
+
 def fresh_seed() -> int:
     """Told to whoever reads the failure; CHAOS_SEED repeats it."""
     seed = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
