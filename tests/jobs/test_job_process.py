@@ -348,15 +348,7 @@ async def test_a_warm_process_is_reused_and_cleared_in_between(stage: Stage, lev
     assert not living(tag)
 
     second_log = tmp_path / "second.log"
-    stage.process.run(
-        stage.kind,
-        params={},
-        inputs={},
-        scratch=tmp_path / "two" / "scratch",
-        checkpoint=None,
-        hint="",
-        log=second_log,
-    )
+    stage.run_in(tmp_path / "two" / "scratch", second_log)
     second = await stage.until(Done)
     exited = await stage.process.kill()
 
