@@ -405,6 +405,7 @@ class Due(Struct, kw_only=True):
     holders: tuple[
         WorkerRow, ...
     ] = ()  # workers with something to prove: running rows or attempts not known to be stopped
+    lease_ms: int | None = None  # when the first lease runs out
     next_ms: int | None = None  # the earliest time at which one of the above may become true
 
 
