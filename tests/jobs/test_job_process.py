@@ -19,7 +19,7 @@ from planrun.worker.isolation import Level
 from planrun.worker.process import CheckpointReady, Done, Exited, Failed, Progress, Stopped
 from tests.jobs.stage import Stage, living
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 async def run_to_end(stage: Stage, kind: str, *, level: Level = Level.SUBREAPER, **params: Any) -> list[Any]:
