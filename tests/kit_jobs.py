@@ -36,6 +36,9 @@ def nap(j: JobContext) -> int:
     return 1
 
 
+job("nap-watched", stall_s=1.5)(nap)
+
+
 @job("spin")
 def spin(j: JobContext) -> None:
     """One long native call that holds the GIL. Params: seconds."""

@@ -18,12 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
+
 from planrun.config import place_of
 from planrun.core.life import State
 from planrun.core.messages import AttemptRow, CancelReply, CancelRequest, EventRow, JobRow, Result, SubmitRequest
 from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
-from planrun.wiring import open_ledger
+from planrun.orchestrator.collector import Collector
+from planrun.wiring import open_ledger, open_store
+from planrun.worker.tree import look_at_all, marked
 
 T = TypeVar("T")
 
@@ -33,6 +37,22 @@ STARTED = re.compile(r"(?P<job>[0-9a-f-]{36})/(?P<attempt>\d+)-\S+ (?P<pid>\d+) 
 
 def boottime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def read_proc(pid: int, name: str) -> bytes:
+    """A file of a process in /proc; empty once it has ended."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def working_folder(pid: int) -> str:
+    """Empty once it has ended."""
+    try:
+        return str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -68,6 +88,22 @@ class WorkerProcess:
     @property
     def text(self) -> str:
         return self.log.read_text()
+
+    def launchers(self) -> list[int]:
+        """Processes that guard its job trees."""
+        return self._descendants(b"from planrun.worker.launcher import main")
+
+    def job_mains(self) -> list[int]:
+        """Main processes of its jobs."""
+        return self._descendants(b"\0planrun.jobs.runner\0", but_not=b"planrun.worker.launcher")
+
+    def _descendants(self, program: bytes, *, but_not: bytes = b"\0\0") -> list[int]:
+        everybody = [process for process in look_at_all() if process.alive]
+        family = {self.process.pid}
+        while heirs := {process.pid for process in everybody if process.parent in family} - family:
+            family |= heirs
+        texts = {pid: read_proc(pid, "cmdline") for pid in family}
+        return [pid for pid, text in texts.items() if program in text and but_not not in text]
 
 
 @dataclass(eq=False)
@@ -122,6 +158,14 @@ class Lab:
             return sum(row.state == "ready" for row in rows) >= count
 
         await self.until(enough, "workers are ready")
+
+    async def ready_as(self, worker: WorkerProcess) -> None:
+        """Wait until this worker has registered."""
+
+        async def known() -> bool:
+            return any(row.pid == worker.process.pid for row in await self.ledger.workers())
+
+        await self.until(known, f"{worker.log.name} is ready")
 
     async def submit(self, kind: str, params: dict[str, Any] | None = None, **fields: Any) -> str:
         """Submit one job that notes its starts; returns its id."""
@@ -206,6 +250,51 @@ class Lab:
         root: Path = self.place.scratch
         return [path for path in root.iterdir() if not path.name.startswith(".")] if root.exists() else []
 
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Look into the ledger's tables, past the port."""
+        connection = apsw.Connection(str(self.place.ledger), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return list(connection.execute(query))
+        finally:
+            connection.close()
+
+    def job_processes(self) -> list[int]:
+        """Living processes that work in the scratch of an attempt, whoever their parents are."""
+        return [
+            process.pid
+            for process in look_at_all()
+            if process.alive and working_folder(process.pid).startswith(f"{self.place.scratch}/")
+        ]
+
+    def left_processes(self) -> list[int]:
+        """Living processes of any tree of any worker of this lab, spare ones included."""
+        incarnations = [incarnation for (incarnation,) in self.rows("SELECT incarnation FROM worker")]
+        return [pid for incarnation in incarnations for pid in marked(f"{incarnation}.")]
+
+    # --- answers ---
+
+    def receiver(self, name: str = "app", *, code: int = 0) -> str:
+        """A route that keeps every copy of every answer as a file of its own, then exits with `code`."""
+        folder = self.folder / f"received-{name}"
+        folder.mkdir(exist_ok=True)
+        return f"""command:sh -c 'f=$(mktemp "$0/XXXXXXXX"); cat > "$f"; exit {code}' {folder}"""
+
+    def received(self, name: str = "app") -> dict[str, list[str]]:
+        """The whole copies that a receiver got, by message id. A sender that died left an empty one."""
+        texts = [path.read_text() for path in (self.folder / f"received-{name}").iterdir()]
+        found: dict[str, list[str]] = {}
+        for text in filter(None, texts):
+            found.setdefault(json.loads(text)["msg_id"], []).append(text)
+        return found
+
+    async def delivered(self, *, timeout_s: float = 40) -> None:
+        """Wait until no answer is owed any more."""
+
+        async def none_owed() -> bool:
+            return self.rows("SELECT count(*) FROM outbox WHERE confirmed = 0") == [(0,)]
+
+        await self.until(none_owed, "all answers are delivered", timeout_s=timeout_s, every_s=0.1)
+
     # --- what must hold ---
 
     async def check(self, *job_ids: str, subscribers: int = 0) -> None:
@@ -219,6 +308,31 @@ class Lab:
                 assert f"/{result.attempt}-{result.token:x}/" in output.key
             wins = [attempt for attempt in await self.attempts(job_id) if attempt.outcome == "success"]
             assert len(wins) == (result.state is State.FINISHED)
+
+    async def check_answers(self, *receivers: str) -> None:
+        """One message per subscriber, whose copies are all equal, and that says what the ledger says."""
+        owed = dict(self.rows("SELECT msg_id, body FROM outbox"))
+        asked = self.rows("SELECT 'result:' || job_id || ':' || route FROM subscriber")
+        assert [(msg_id,) for msg_id in sorted(owed)] == sorted(asked)
+        received = {msg_id: copies for name in receivers for msg_id, copies in self.received(name).items()}
+        assert {msg_id: set(copies) for msg_id, copies in received.items()} == {m: {body} for m, body in owed.items()}
+        for answer in [json.loads(body)["result"] for body in owed.values()]:
+            assert answer["state"] == (await self.result(answer["job_id"])).state
+
+    async def collected(self, *, timeout_s: float = 20) -> None:
+        """Collect, with no grace, until scratch is empty and the store holds exactly what results name."""
+        collector = Collector(self.ledger, open_store(self.url), scratch=self.place.scratch, gc_grace_s=0)
+        named = {
+            output["key"]
+            for (outputs,) in self.rows("SELECT outputs FROM result")
+            for output in json.loads(outputs or "[]")
+        }
+
+        async def clean() -> bool:
+            await collector.tick(0)
+            return not self.scratch_left() and set(self.stored()) == named
+
+        await self.until(clean, "lost attempts are collected", timeout_s=timeout_s, every_s=0.2)
 
     async def scratch_empty(self, *, timeout_s: float = 60) -> None:
         async def empty() -> bool:

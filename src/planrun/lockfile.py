@@ -96,6 +96,11 @@ def prove_dead(worker: WorkerRow) -> ProvenDead | NoProof:
     return ProvenDead()
 
 
+def forget(worker: WorkerRow) -> None:
+    """Remove the file of a worker that is proven dead, once the ledger names nothing more that it held."""
+    Path(worker.lock_file).unlink(missing_ok=True)
+
+
 def watch_death(pid: int) -> int | None:
     """A descriptor that becomes readable when a process ends; the caller closes it.
 

@@ -120,7 +120,7 @@ class StoreContract:
                 store.delete(key)
             return True
 
-        with pytest.raises(StorageError):
+        with pytest.raises(StorageError, match="given up"):
             store.put(PREFIX, "out.mp4", source, may_go_on=collect)
 
         assert list(store.keys(PREFIX)) == []

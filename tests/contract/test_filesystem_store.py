@@ -222,6 +222,27 @@ def test_an_upload_that_was_killed_stays_invisible_and_can_be_collected(
     assert list(root.iterdir()) == []
 
 
+def test_a_folder_that_another_prunes_between_its_making_and_its_use_is_made_again(
+    root: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for staging and once for the object: each is gone again as soon as it was made."""
+    make = Path.mkdir
+    pruned: set[Path] = set()
+
+    def make_and_prune(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        make(self, mode, parents, exist_ok)
+        if self not in pruned:
+            pruned.add(self)
+            self.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", make_and_prune)
+    store = FilesystemStore(root)
+    stored = store.put(PREFIX, "out.mp4", source, may_go_on=yes)
+
+    assert store.head(stored.key) == 3 * MIB
+    assert {root / ".staging" / PREFIX, root / PREFIX / stored.sha256} <= pruned
+
+
 def test_uploads_and_deletions_side_by_side_lose_no_object(root: Path, source: Path) -> None:
     """Folders that one attempt empties are the parents that another is about to use."""
     store = FilesystemStore(root)
@@ -248,13 +269,21 @@ def test_uploads_and_deletions_side_by_side_lose_no_object(root: Path, source: P
     assert list(root.iterdir()) == []
 
 
+def test_a_file_in_the_way_is_told(root: Path, source: Path) -> None:
+    (root / "media").mkdir(parents=True)
+    (root / "media/jobs").touch()
+
+    with pytest.raises(StorageError, match=r"jobs/job-1.*"):
+        FilesystemStore(root).put(PREFIX, "out.mp4", source, may_go_on=yes)
+
+    assert files_below(root) == [root / "media/jobs"]
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 4 MiB of its own."""
     mount = tmp_path / "disk"
     mount.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("needs root to mount a small disk")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(mount)], check=True)
     try:
         yield mount
@@ -262,6 +291,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(mount)], check=True)
 
 
+@pytest.mark.needs_root
 def test_a_full_disk_is_told_and_leaves_nothing_behind(small_disk: Path, source: Path) -> None:
     """C39: the error says so in words and as a flag; once there is room the same put succeeds."""
     store = FilesystemStore(small_disk / "store")

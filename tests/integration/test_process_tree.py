@@ -176,7 +176,7 @@ async def test_what_a_dead_launcher_left_is_found_by_its_mark(tmp_path: Path, ta
         worker.send_signal(signal.SIGSTOP)  # so that it cannot clean up itself
         os.kill(launcher, signal.SIGKILL)
         worker.kill()
-    mark = mark_of(7, str(tmp_path / "attempt"))
+    mark = mark_of(tag, 1)
 
     assert len(marked(mark)) >= TREE
 

@@ -150,8 +150,8 @@ class Ledger(Protocol):
     async def expire(self, *, stamp_ms: int) -> int:
         """End leases that ran out at or before `stamp_ms`.
 
-        The caller read the stamp *before* it asked, so a lease that could not be renewed only because the
-        ledger was locked is not taken. Returns how many leases ended.
+        The caller read the stamp *before* it asked. None ends while, or just after, the ledger could not be
+        written: whoever could not renew because of that gets a moment to do it. Returns how many leases ended.
         """
         ...
 

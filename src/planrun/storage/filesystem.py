@@ -110,6 +110,8 @@ class FilesystemStore:
         """Give complete, durable bytes their name. An object that is there already is never touched."""
 
         def rename(_folder: Path) -> bool:
+            if not staged.exists():
+                raise StorageError(f"{staged} was removed before it was complete: its attempt was given up")
             there = _size_of(target)
             if there is None:
                 staged.rename(target)
@@ -235,10 +237,10 @@ def _pour(source: Path, out: int, before_chunk: Callable[[], None]) -> tuple[str
 def _inside(folder: Path, act: Callable[[Path], T]) -> T:
     """Make a folder and use it, again if another process pruned it in between."""
     for _ in range(_PRUNE_RACES_MAX):
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, FileExistsError):  # the latter: it was there, and no folder a moment later
             folder.mkdir(parents=True, exist_ok=True)
             return act(folder)
-    return act(folder)
+    raise StorageError(f"{folder} cannot be used: a file is in its way, or something else cleans up there")
 
 
 def _size_of(path: Path) -> int | None:

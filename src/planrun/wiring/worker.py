@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from planrun.clock import SystemClock
@@ -19,12 +20,14 @@ from planrun.orchestrator.duties import Duties
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.wiring import open_ledger, open_store
-from planrun.worker.catalog import open_catalog
+from planrun.worker.attempt import Tools
+from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.gates import Gates, Health
 from planrun.worker.isolation import choose
+from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
-from planrun.worker.processes import Processes
+from planrun.worker.processes import Processes, clear_after
 from planrun.worker.supervisor import Supervisor
 
 WEBHOOK_SECRET_VARIABLE = "PLANRUN_WEBHOOK_SECRET"
@@ -40,8 +43,8 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     """
     place = place_of(url)
     clock = SystemClock.open_system()
-    level = choose(options.isolation)
     environment = job_environment(os.environ, passed=options.pass_environment)
+    level = choose(options.isolation)
     catalog = open_catalog(
         options.modules,
         import_path=options.import_path,
@@ -49,12 +52,56 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         environment=environment,
     )
     ledger = open_ledger(url, clock=clock)
-    incarnation = clock.new_id()
-    lock = WorkerLock.acquire(place.workers, incarnation)
-    row = WorkerRow(
-        incarnation=incarnation,
-        name=options.name or f"{socket.gethostname()}-{os.getpid()}",
-        host=socket.gethostname(),
+    lock = WorkerLock.acquire(place.workers, clock.new_id())
+    row = _row(options, catalog, lock)
+    scratch = _scratch_root(options, place)
+    store = open_store(url)
+    gates = Gates(
+        scratch=scratch,
+        store=place.store,
+        incarnation=row.incarnation,
+        slots=options.slots,
+        disk_free_bytes_min=options.disk_free_bytes_min,
+        health=Health(options.health, clock) if options.health else None,
+    )
+    processes = Processes(
+        level=level,
+        incarnation=row.incarnation,
+        lock_fd=lock.fd,
+        environment=environment,
+        import_path=options.import_path,
+        scratch=scratch,
+        idle_max=options.slots,
+    )
+    tools = Tools(ledger, store, clock, Keeper(ledger, clock, options, row.incarnation), who=row.name)
+    stop = asyncio.Event()
+    duties = asyncio.create_task(_duties(tools, options, row, scratch).run(stop))
+    try:
+        await ledger.register(row)
+        yield Supervisor(
+            options,
+            row=row,
+            catalog=catalog,
+            tools=tools,
+            gates=gates,
+            processes=processes,
+            scratch=scratch,
+            place=place,
+        )
+    finally:
+        stop.set()
+        await duties
+        gates.close()
+        await ledger.close()
+        lock.close()
+
+
+def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRow:
+    host = socket.gethostname()
+    return WorkerRow(
+        incarnation=lock.path.name,
+        name=options.name or f"{host}-{os.getpid()}",
+        host=host,
         namespaces=options.namespaces,
         slots=options.slots,
         capabilities=catalog.capabilities,
@@ -64,57 +111,22 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         lock_inode=lock.inode,
         pid=os.getpid(),
     )
-    scratch = _scratch_root(options, place)
-    store = open_store(url)
-    processes = Processes(
-        level=level,
-        lock_fd=lock.fd,
-        environment=environment,
-        import_path=options.import_path,
-        warm_root=scratch / ".warm" / incarnation,
-        warm_max=options.slots,
+
+
+def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, scratch: Path) -> Duties:
+    secret = os.environ.get(WEBHOOK_SECRET_VARIABLE, "")
+    return Duties(
+        tools.ledger,
+        tools.clock,
+        sweeper=Sweeper(
+            tools.ledger,
+            incarnation=row.incarnation,
+            proof_of_death=options.proof_of_death,
+            clear=partial(clear_after, scratch),
+        ),
+        outbox=Outbox(tools.ledger, tools.clock, environment=os.environ, webhook_secret=secret),
+        collector=Collector(tools.ledger, tools.store, scratch=scratch, gc_grace_s=options.gc_grace_s),
     )
-    gates = Gates(
-        scratch=scratch,
-        store=place.store,
-        incarnation=incarnation,
-        slots=options.slots,
-        disk_free_bytes_min=options.disk_free_bytes_min,
-        health=Health(options.health, clock) if options.health else None,
-    )
-    supervisor = Supervisor(
-        options,
-        row=row,
-        catalog=catalog,
-        ledger=ledger,
-        store=store,
-        clock=clock,
-        gates=gates,
-        processes=processes,
-        scratch=scratch,
-        place=place,
-    )
-    stop = asyncio.Event()
-    duties = asyncio.create_task(
-        Duties(
-            ledger,
-            clock,
-            sweeper=Sweeper(ledger, incarnation=incarnation, proof_of_death=options.proof_of_death),
-            outbox=Outbox(
-                ledger, clock, environment=os.environ, webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, "")
-            ),
-            collector=Collector(ledger, store, scratch=scratch, gc_grace_s=options.gc_grace_s),
-        ).run(stop)
-    )
-    try:
-        await ledger.register(row)
-        yield supervisor
-    finally:
-        stop.set()
-        await duties
-        gates.close()
-        await ledger.close()
-        lock.close()
 
 
 def _scratch_root(options: WorkerOptions, place: Place) -> Path:

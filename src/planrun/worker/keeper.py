@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from planrun.clock import Clock
@@ -16,10 +15,13 @@ from planrun.core.errors import LedgerUnavailable
 from planrun.core.lease import HeldLease, heartbeat_ms
 from planrun.core.messages import Beat, Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
+from planrun.worker.complaints import Complaints
+from planrun.worker.options import WorkerOptions
 
 log = logging.getLogger(__name__)
 
 PROGRESS_MS = 1_000
+TRY_AGAIN_MS = 200  # once the ledger can be written again, holders have a moment to renew that is longer
 
 
 @dataclass(eq=False)
@@ -29,7 +31,6 @@ class Holding:
     Attributes:
         belief: Until when the holder may trust itself when nobody answers.
         over: Set once the ledger said that the lease is lost or canceled; `verdict` says which.
-        on_answer: Called after every answer of the ledger; a limit or a watcher may look at the clock then.
     """
 
     lease: Lease
@@ -73,15 +74,15 @@ class Holding:
 class Keeper:
     """All leases of one worker incarnation."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, *, incarnation: str, lease_ms: int) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, options: WorkerOptions, incarnation: str) -> None:
         self._ledger = ledger
         self._clock = clock
         self._incarnation = incarnation
-        self._lease_ms = lease_ms
+        self._lease_ms = round(options.lease_s * 1000)
         self._holdings: dict[int, Holding] = {}
         self._changed = asyncio.Event()
         self._sent_ms = clock.boot_ms()
-        self.on_seen: Callable[[], None] = lambda: None
+        self._complaints = Complaints(log, clock)
 
     def hold(self, lease: Lease, *, asked_ms: int) -> Holding:
         """Take a fresh lease into care.
@@ -96,6 +97,8 @@ class Keeper:
             lease_ms=self._lease_ms,
             trusted_until_ms=asked_ms + self._lease_ms,
         )
+        if not self._holdings:
+            self._sent_ms = max(self._sent_ms, asked_ms)  # the grant was a sign of life
         holding = self._holdings[lease.token] = Holding(lease, belief)
         self._changed.set()
         return holding
@@ -129,9 +132,10 @@ class Keeper:
         except LedgerUnavailable as error:
             for holding in holdings:
                 holding.unsay()
-            log.warning("heartbeat unanswered, will try again: %s", error)
-            self._sent_ms = self._clock.boot_ms() - self._period_ms() + min(1_000, self._period_ms() // 2)
+            self._complaints.say("heartbeat", f"heartbeat unanswered, will try again: {error}")
+            self._sent_ms = self._clock.boot_ms() - self._period_ms() + min(TRY_AGAIN_MS, self._period_ms() // 2)
             return
+        self._complaints.over("heartbeat")
         for holding, standing in zip(holdings, standings, strict=True):
             if standing.status == "held":
                 holding.belief = holding.belief.answered(sent_ms=sent_ms)

@@ -8,18 +8,15 @@ from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
-from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.admission import Refused as NoRoom
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import Granted, GrantRequest, Offer, OfferQuery, Refused, WorkerRow
-from planrun.ledger.contract import Ledger
-from planrun.storage.contract import Store
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
+from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Gates, Reservation
-from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
 from planrun.worker.processes import Processes
@@ -41,9 +38,7 @@ class Supervisor:
         *,
         row: WorkerRow,
         catalog: Catalog,
-        ledger: Ledger,
-        store: Store,
-        clock: Clock,
+        tools: Tools,
         gates: Gates,
         processes: Processes,
         scratch: Path,
@@ -54,22 +49,22 @@ class Supervisor:
         self._capabilities = catalog.capabilities
         self._handlers = tuple(handler for handler in catalog.handlers if not handler.missing)
         self._kinds = {(kind.kind, kind.version): kind for kind in catalog.kinds}
-        self._ledger = ledger
-        self._clock = clock
+        self._tools = tools
+        self._ledger = tools.ledger
+        self._clock = tools.clock
+        self._keeper = tools.keeper
         self._gates = gates
         self._processes = processes
         self._scratch = scratch
         self._place = place
         self._lease_ms = round(options.lease_s * 1000)
-        self._keeper = Keeper(ledger, clock, incarnation=row.incarnation, lease_ms=self._lease_ms)
-        self._tools = Tools(ledger, store, clock, self._keeper, who=row.name)
         self._orders = Orders()
         self._running: dict[int, asyncio.Task[None]] = {}
         self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._wake = asyncio.Event()
         self._draining = False
         self._broken = False
-        self._said = ""
+        self._complaints = Complaints(log, clock)
 
     def drain(self) -> None:
         """Take nothing more and hand back what runs. Called again: at once, as it is."""
@@ -88,6 +83,7 @@ class Supervisor:
         stop = asyncio.Event()
         keeping = asyncio.create_task(self._keeper.run(stop))
         watching = asyncio.create_task(self._watch())
+        self._processes.prepare()
         try:
             while not (self._draining or self._broken):
                 self._wake.clear()
@@ -114,30 +110,38 @@ class Supervisor:
             capabilities=self._capabilities,
             limit=free + 8,  # others look at the same line; some of these will be gone
         )
-        try:
-            offers = await self._ledger.offers(query)
-        except LedgerUnavailable as error:
-            self._say_once(f"cannot look for work: {error}")
-            return False
         tried = False
-        for offer in offers:
-            if len(self._running) >= self._options.slots or self._draining or self._broken:
-                break
-            if (offer.job_id, offer.attempt) not in self._ended:
-                tried = await self._take(offer) or tried
+        try:
+            for offer in await self._ledger.offers(query):
+                if len(self._running) >= self._options.slots or self._draining or self._broken:
+                    break
+                if (offer.job_id, offer.attempt) not in self._ended:
+                    tried = await self._take(offer) or tried
+        except LedgerUnavailable as error:
+            self._complaints.say("work", f"worker {self._row.name} cannot take work: {error}")
+            return False
+        self._complaints.over("work")
         return tried
 
     async def _take(self, offer: Offer) -> bool:
-        """Pass the gates, get the lease, start. True unless this machine has no room for it."""
+        """Pass the gates, get the lease, start. True unless this machine has no room for it.
+
+        Raises:
+            LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
+        """
         kind = self._kinds[offer.kind, offer.version]
         room = await self._gates.admit(kind)
         if isinstance(room, NoRoom):
-            self._say_once(f"leaves job {offer.job_id} to others: {room.why}")
+            self._complaints.say("room", f"worker {self._row.name} leaves job {offer.job_id} to others: {room.why}")
             return False
         asked_ms = self._clock.boot_ms()
-        granted = await self._grant(offer)
+        granted: Granted | None = None
+        try:
+            granted = await self._grant(offer)
+        finally:
+            if granted is None:
+                room.release()
         if granted is None:
-            room.release()
             return True
         lease = granted.lease
         holding = self._keeper.hold(lease, asked_ms=asked_ms)
@@ -168,21 +172,23 @@ class Supervisor:
             nonce=self._clock.new_id(),
             lease_ms=self._lease_ms,
         )
-        for _ in range(3):
+        for tries_left in (2, 1, 0):
             try:
                 answer = await self._ledger.grant(request)
-            except LedgerUnavailable as error:
-                self._say_once(f"cannot get a lease: {error}")
-                continue
-            if isinstance(answer, Refused):
-                log.debug("job %s attempt %d: %s", offer.job_id, offer.attempt, answer.why)
-                return None
-            return answer
-        return None
+                break
+            except LedgerUnavailable:
+                if not tries_left:
+                    raise
+        if isinstance(answer, Refused):
+            log.debug("job %s attempt %d: %s", offer.job_id, offer.attempt, answer.why)
+            return None
+        return answer
 
     async def _carry(self, attempt: Attempt, room: Reservation) -> None:
         lease = attempt.granted.lease
         try:
+            with suppress(LedgerUnavailable):  # it may have been canceled before anybody here listened for that
+                await self._keeper.recheck()
             await attempt.carry()
         except Exception:  # a bug in planrun must cost this attempt only; its lease runs out
             log.exception("%s was dropped by a fault of the worker", attempt.name)
@@ -234,8 +240,3 @@ class Supervisor:
         row = WorkerRow(**{name: getattr(self._row, name) for name in self._row.__struct_fields__} | {"state": state})
         with suppress(LedgerUnavailable):  # for people and routing only; no lease depends on it
             await self._ledger.register(row)
-
-    def _say_once(self, text: str) -> None:
-        if text != self._said:
-            self._said = text
-            log.warning("worker %s %s", self._row.name, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import uuid
 from functools import cache
@@ -110,6 +111,18 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
     except apsw.ReadOnlyError:
         raise LedgerUnusable(f"{path} is read-only for you; planrun must be able to write it and its folder") from None
     return connection
+
+
+def is_current(path: Path) -> bool:
+    """Does this file hold a ledger of exactly the schema that this planrun writes?"""
+    try:
+        with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+            connection.set_busy_timeout(2_000)
+            ours = connection.pragma("application_id") == APPLICATION_ID
+            wal = connection.pragma("journal_mode") == "wal"
+            return bool(ours and wal and connection.pragma("user_version") == migrations()[-1][0])
+    except apsw.Error:
+        return False  # opening it in turn says what is wrong
 
 
 def migrate(connection: apsw.Connection, path: Path) -> None:

@@ -13,7 +13,7 @@ import apsw
 
 from planrun.clock import Clock
 from planrun.config import Place
-from planrun.core.errors import Invalid, LedgerBusy, LedgerUnavailable
+from planrun.core.errors import Invalid, LedgerUnavailable
 from planrun.core.messages import (
     AttemptRow,
     CancelReply,
@@ -42,7 +42,7 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
-from planrun.ledger.sqlite.database import connect, migrate, refuse_unsafe
+from planrun.ledger.sqlite.database import connect, is_current, migrate, refuse_unsafe
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
@@ -71,9 +71,7 @@ class SqliteLedger:
         self._clock = clock
         self._wait_s = wait_s
         self._turnstile = Turnstile(place.turn)
-        with self._turnstile.turn():
-            connection = connect(place.ledger)
-            migrate(connection, place.ledger)
+        connection = self._open(wait_s)
         self._wakeup = Wakeup(place.wake)
         self._reader = connect(place.ledger, read_only=True)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="planrun-ledger-reader")
@@ -86,6 +84,16 @@ class SqliteLedger:
             on_epoch=duties.adopt_epoch,
         )
         self._connection = connection
+
+    def _open(self, wait_s: float) -> apsw.Connection:
+        """A ledger that is up to date is opened without its turn, so that whoever holds it keeps no reader out."""
+        path = self._place.ledger
+        if path.exists() and is_current(path):
+            return connect(path)
+        with self._turnstile.turn(wait_s=wait_s):
+            connection = connect(path)
+            migrate(connection, path)
+        return connection
 
     # --- clients ---
 
@@ -163,7 +171,7 @@ class SqliteLedger:
         return await self._write(duties.adopt_epoch)
 
     async def expire(self, *, stamp_ms: int) -> int:
-        return await self._write(partial(duties.expire, stamp_ms=stamp_ms))
+        return await self._write(partial(self._expire, stamp_ms=stamp_ms))
 
     async def bury(self, incarnation: str, *, who: str) -> int:
         return await self._write(partial(duties.bury, incarnation=incarnation, who=who), urgent=True)
@@ -206,6 +214,10 @@ class SqliteLedger:
 
     # --- inside ---
 
+    def _expire(self, tx: Tx, *, stamp_ms: int) -> int:
+        """Not while holders could not renew because of the file: then this only finds out that it can be written."""
+        return duties.expire(tx, stamp_ms=stamp_ms) if self._writer.is_settled() else duties.knock(tx)
+
     async def _write(self, verb: Callable[[Tx], T], *, urgent: bool = False) -> T:
         answer: Future[T] = self._writer.call(verb, urgent=urgent)
         try:
@@ -213,25 +225,11 @@ class SqliteLedger:
                 return await asyncio.wrap_future(answer)
         except TimeoutError:
             if answer.cancelled():
-                raise self._busy() from None
+                raise self._turnstile.busy(self._wait_s) from None
             raise LedgerUnavailable(
                 f"{self._place.ledger} has not answered for {self._wait_s:g} s: the call may or may not be done; "
                 "make it again, that is safe"
             ) from None
-
-    def _busy(self) -> LedgerBusy:
-        holder = self._turnstile.holder() if self._turnstile.is_held() else 0
-        if not holder:
-            return LedgerBusy(
-                f"{self._place.ledger} has been locked for {self._wait_s:g} s by a program that is not planrun; "
-                "close it and try again; nothing was done",
-                holder_pid=0,
-            )
-        return LedgerBusy(
-            f"process {holder} has held the write lock of {self._place.ledger} for {self._wait_s:g} s; "
-            f"if it is stopped, continue it (kill -CONT {holder}) or end it (kill -9 {holder}); nothing was done",
-            holder_pid=holder,
-        )
 
     async def _read(self, query: Callable[[Tx], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reading, self._read_now, query)

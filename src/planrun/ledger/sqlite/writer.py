@@ -20,6 +20,7 @@ import apsw
 
 from planrun.clock import Clock, Instant
 from planrun.core.errors import LedgerUnavailable, PlanrunError
+from planrun.ledger.sqlite.access import Access
 from planrun.ledger.sqlite.database import statement
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
@@ -28,6 +29,7 @@ from planrun.trip import trip
 
 BATCH_MAX = 128
 BATCH_S = 0.02  # a transaction stays well under 50 ms, so that nobody's heartbeat waits for a bulk submit
+LOCKED_PAUSE_S = 0.05
 
 Verb = Callable[[Tx], Any]
 
@@ -74,9 +76,12 @@ class Writer:
         self._clock = clock
         self._on_epoch = on_epoch
         self._epoch = ""
+        self._access = Access()
+        self._asked_s = 0.0
         self._urgent: collections.deque[Call] = collections.deque()
         self._others: collections.deque[Call] = collections.deque()
         self._ready = threading.Condition()
+        self._pause = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="planrun-ledger-writer", daemon=True)
         self._thread.start()
@@ -90,6 +95,10 @@ class Writer:
             (self._urgent if urgent else self._others).append(call)
             self._ready.notify()
         return call.answer
+
+    def is_settled(self) -> bool:
+        """For a verb that runs now: could everybody write lately, so that silence means something?"""
+        return self._access.is_settled(asked_s=self._asked_s)
 
     def close(self, *, timeout_s: float = 5) -> None:
         """Finish what is queued, then end the thread."""
@@ -108,8 +117,10 @@ class Writer:
             try:
                 self._batch()
             except apsw.BusyError:
-                time.sleep(0.05)  # locked from outside; the callers' own limits decide how long this goes on
+                self._access.failed()
+                self._pause.wait(LOCKED_PAUSE_S)  # locked from outside; the callers' own limits decide how long
             except Exception as error:  # whatever it is, it must not end the thread and leave every caller waiting
+                self._access.failed()
                 self._refuse_waiting(self._unavailable(error))
 
     def _next(self) -> Call | None:
@@ -125,8 +136,10 @@ class Writer:
     def _batch(self) -> None:
         """Run what waits, in one transaction, for at most BATCH_S."""
         answers: list[tuple[Call, Any]] = []
+        self._asked_s = time.monotonic()
         with self._turnstile.turn():
             tx = self._begin()
+            changes = self._connection.total_changes()
             until = time.monotonic() + BATCH_S
             whole = True
             while len(answers) < BATCH_MAX and (call := self._next()) is not None:
@@ -141,8 +154,15 @@ class Writer:
             trip("ledger:before-commit")
             whole = whole and self._commit()
             if not whole:
+                self._access.failed()
                 answers = [(call, self._alone(call)) for call, _ in answers]
-        self._wakeup.touch()
+            changed = self._connection.total_changes() != changes and any(
+                not isinstance(answer, BaseException) for _, answer in answers
+            )
+            if changed and whole:
+                self._access.wrote(asked_s=self._asked_s)
+        if changed:
+            self._wakeup.touch()
         for call, answer in answers:
             if isinstance(answer, BaseException):
                 call.answer.set_exception(answer)
@@ -164,15 +184,20 @@ class Writer:
 
     def _one(self, tx: SqliteTx, call: Call) -> Any:
         """Run one verb in a savepoint: its error undoes itself and nobody else."""
-        self._connection.execute("SAVEPOINT verb")
         try:
+            self._connection.execute("SAVEPOINT verb")
             answer = call.verb(tx)
+            self._connection.execute("RELEASE verb")
         except Exception as error:
-            if self._connection.in_transaction:
-                with suppress(apsw.Error):
+            try:
+                if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK TO verb; RELEASE verb")
-            return self._unavailable(error) if isinstance(error, apsw.Error) else error
-        self._connection.execute("RELEASE verb")
+            except apsw.Error:
+                self._abandon()  # then nobody of the batch has an answer yet
+            if not isinstance(error, apsw.Error):
+                return error
+            self._access.failed()
+            return self._unavailable(error)
         return answer
 
     def _commit(self) -> bool:

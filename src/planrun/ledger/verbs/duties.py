@@ -60,6 +60,12 @@ def expire(tx: Tx, *, stamp_ms: int) -> int:
     return len(rows)
 
 
+def knock(tx: Tx) -> int:
+    """Write something that means nothing, to learn whether anything can be written."""
+    tx.rows("set_meta", k="knocked_at_ms", v=tx.now.wall_ms)
+    return 0
+
+
 def bury(tx: Tx, incarnation: str, *, who: str) -> int:
     """A worker and its job trees are proven dead."""
     rows = tx.rows("running_of", incarnation=incarnation, limit=SLICE)
