@@ -64,7 +64,7 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._draining = False
         self._broken = False
-        self._complaints = Complaints(log, clock)
+        self._complaints = Complaints(log, tools.clock)
 
     def drain(self) -> None:
         """Take nothing more and hand back what runs. Called again: at once, as it is."""
