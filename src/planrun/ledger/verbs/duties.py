@@ -25,7 +25,6 @@ def due(tx: Tx) -> Due:
         return when_ms is not None and when_ms <= now.boot_ms
 
     return Due(
-        expired=passed(row["lease_ms"]),
         foreign_epoch=row["epoch"] != now.epoch,
         promotable=passed(row["delayed_ms"]),
         deadlines=passed(deadline_ms),
