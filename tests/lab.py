@@ -27,7 +27,7 @@ from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
 from planrun.orchestrator.collector import Collector
 from planrun.wiring import open_ledger, open_store
-from planrun.worker.tree import MARKER, look_at_all
+from planrun.worker.tree import look_at_all, marked
 
 T = TypeVar("T")
 
@@ -45,6 +45,14 @@ def read_proc(pid: int, name: str) -> bytes:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
         return b""
+
+
+def working_folder(pid: int) -> str:
+    """Empty once it has ended."""
+    try:
+        return str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -151,6 +159,14 @@ class Lab:
 
         await self.until(enough, "workers are ready")
 
+    async def ready_as(self, worker: WorkerProcess) -> None:
+        """Wait until this worker has registered."""
+
+        async def known() -> bool:
+            return any(row.pid == worker.process.pid for row in await self.ledger.workers())
+
+        await self.until(known, f"{worker.log.name} is ready")
+
     async def submit(self, kind: str, params: dict[str, Any] | None = None, **fields: Any) -> str:
         """Submit one job that notes its starts; returns its id."""
         params = {"starts": str(self.starts_file), **(params or {})}
@@ -243,14 +259,17 @@ class Lab:
             connection.close()
 
     def job_processes(self) -> list[int]:
-        """Living processes of any job of this lab, whoever their parents are now."""
-        mark = f"@{self.place.scratch}/".encode()
-        found = [(process.pid, read_proc(process.pid, "environ")) for process in look_at_all() if process.alive]
+        """Living processes that work in the scratch of an attempt, whoever their parents are."""
         return [
-            pid
-            for pid, environ in found
-            if any(v.startswith(f"{MARKER}=".encode()) and mark in v for v in environ.split(b"\0"))
+            process.pid
+            for process in look_at_all()
+            if process.alive and working_folder(process.pid).startswith(f"{self.place.scratch}/")
         ]
+
+    def left_processes(self) -> list[int]:
+        """Living processes of any tree of any worker of this lab, spare ones included."""
+        incarnations = [incarnation for (incarnation,) in self.rows("SELECT incarnation FROM worker")]
+        return [pid for incarnation in incarnations for pid in marked(f"{incarnation}.")]
 
     # --- answers ---
 
@@ -290,15 +309,15 @@ class Lab:
             wins = [attempt for attempt in await self.attempts(job_id) if attempt.outcome == "success"]
             assert len(wins) == (result.state is State.FINISHED)
 
-    async def check_answers(self, *job_ids: str, receivers: Sequence[str] = ("app",)) -> None:
+    async def check_answers(self, *receivers: str) -> None:
         """One message per subscriber, whose copies are all equal, and that says what the ledger says."""
         owed = dict(self.rows("SELECT msg_id, body FROM outbox"))
-        assert len(owed) == len(job_ids) * len(receivers)
+        asked = self.rows("SELECT 'result:' || job_id || ':' || route FROM subscriber")
+        assert [(msg_id,) for msg_id in sorted(owed)] == sorted(asked)
         received = {msg_id: copies for name in receivers for msg_id, copies in self.received(name).items()}
         assert {msg_id: set(copies) for msg_id, copies in received.items()} == {m: {body} for m, body in owed.items()}
-        said = {job_id: (await self.result(job_id)).state for job_id in job_ids}
-        for body in map(json.loads, owed.values()):
-            assert body["result"]["state"] == said[body["result"]["job_id"]]
+        for answer in [json.loads(body)["result"] for body in owed.values()]:
+            assert answer["state"] == (await self.result(answer["job_id"])).state
 
     async def collected(self, *, timeout_s: float = 20) -> None:
         """Collect, with no grace, until scratch is empty and the store holds exactly what results name."""

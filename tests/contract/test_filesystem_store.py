@@ -222,6 +222,27 @@ def test_an_upload_that_was_killed_stays_invisible_and_can_be_collected(
     assert list(root.iterdir()) == []
 
 
+def test_a_folder_that_another_prunes_between_its_making_and_its_use_is_made_again(
+    root: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for staging and once for the object: each is gone again as soon as it was made."""
+    make = Path.mkdir
+    pruned: set[Path] = set()
+
+    def make_and_prune(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        make(self, mode, parents, exist_ok)
+        if self not in pruned:
+            pruned.add(self)
+            self.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", make_and_prune)
+    store = FilesystemStore(root)
+    stored = store.put(PREFIX, "out.mp4", source, may_go_on=yes)
+
+    assert store.head(stored.key) == 3 * MIB
+    assert {root / ".staging" / PREFIX, root / PREFIX / stored.sha256} <= pruned
+
+
 def test_uploads_and_deletions_side_by_side_lose_no_object(root: Path, source: Path) -> None:
     """Folders that one attempt empties are the parents that another is about to use."""
     store = FilesystemStore(root)

@@ -55,16 +55,15 @@ def test_a_refusal_for_disk_names_every_number() -> None:
 
     assert refused == Refused(
         "preview v1 reserves 2 GiB of scratch disk, but 5 GiB are free, "
-        "of which 2.5 GiB are promised to 1 running jobs and 1 GiB stay free"
+        "of which 2.5 GiB are promised to 1 running job and 1 GiB stay free"
     )
 
 
-def test_a_job_larger_than_the_disk_is_refused_for_good() -> None:
+def test_a_job_larger_than_the_disk_is_refused_as_never_possible() -> None:
     refused = admit(PREVIEW, [], replace(ROOM, disk_total=2 * GIB, disk_free=2 * GIB))
 
     assert isinstance(refused, Refused)
-    assert refused.for_good
-    assert "that disk has 2 GiB in all, 1 GiB of it kept free" in refused.why
+    assert refused.why.endswith("but that disk has 2 GiB in all, 1 GiB of it kept free: it can never run here")
 
 
 @pytest.mark.parametrize(("spare", "fits"), [(0, True), (-1, False)])
@@ -81,10 +80,12 @@ def test_a_kind_without_a_memory_limit_asks_for_none() -> None:
     assert isinstance(admit(PREVIEW, [], replace(ROOM, memory_free=0)), Admitted)
 
 
-def test_a_kind_that_needs_more_memory_than_there_is_is_refused_for_good() -> None:
+def test_a_kind_that_needs_more_memory_than_there_is_is_refused_as_never_possible() -> None:
     refused = admit(replace(PREVIEW, memory_bytes_max=17 * GIB), [], ROOM)
 
-    assert refused == Refused("preview v1 reserves 17 GiB of memory, but this machine has 16 GiB in all", for_good=True)
+    assert refused == Refused(
+        "preview v1 reserves 17 GiB of memory, but this machine has 16 GiB in all: it can never run here"
+    )
 
 
 loads = st.builds(

@@ -11,6 +11,7 @@ from planrun.core.kinds import Kind
 from planrun.worker.environment import job_environment
 from planrun.worker.isolation import Level
 from planrun.worker.process import Exited, Happening, JobProcess
+from planrun.worker.tree import mark_of
 
 LAB = Path(__file__).parent
 
@@ -22,25 +23,43 @@ class Stage:
         self.folder = folder
         self.log = folder / "attempt.log"
         self.process: JobProcess
+        self.kind: Kind
         self.seen: list[Happening] = []
 
     async def start(
         self, kind: str, *, level: Level = Level.SUBREAPER, lock_fd: int | None = None, **limits: Any
     ) -> None:
+        self.kind = Kind(kind=kind, version="v1", module=limits.pop("module", "lab_jobs"), **limits)
         self.process = await JobProcess.start(
             level=level,
-            kind=Kind(kind=kind, version="v1", module=limits.pop("module", "lab_jobs"), **limits),
-            folder=self.folder / "attempt",
-            log=self.log,
-            token=7,
+            folder=self.folder / "process",
+            mark=mark_of("stage", id(self)),
             lock_fd=lock_fd,
             environment=job_environment(os.environ),
             import_path=[LAB],
         )
 
     def run(self, *, checkpoint: Path | None = None, inputs: dict[str, Path] | None = None, **params: Any) -> None:
-        scratch = self.folder / "attempt" / "scratch"
-        self.process.run(params=params, inputs=inputs or {}, scratch=scratch, checkpoint=checkpoint, hint="hint")
+        self.run_in(self.folder / "attempt" / "scratch", self.log, checkpoint=checkpoint, inputs=inputs, **params)
+
+    def run_in(
+        self,
+        scratch: Path,
+        log: Path,
+        *,
+        checkpoint: Path | None = None,
+        inputs: dict[str, Path] | None = None,
+        **params: Any,
+    ) -> None:
+        self.process.run(
+            self.kind,
+            params=params,
+            inputs=inputs or {},
+            scratch=scratch,
+            checkpoint=checkpoint,
+            hint="hint",
+            log=log,
+        )
 
     async def until(self, kind: type, *, timeout_s: float = 20) -> Any:
         """The next happening of this type."""

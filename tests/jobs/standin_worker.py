@@ -19,6 +19,7 @@ from planrun.core.kinds import Kind
 from planrun.worker.environment import job_environment
 from planrun.worker.isolation import Level
 from planrun.worker.process import JobProcess, Progress
+from planrun.worker.tree import mark_of
 
 
 async def main() -> None:
@@ -27,15 +28,21 @@ async def main() -> None:
     fcntl.flock(lock, fcntl.LOCK_EX)
     process = await JobProcess.start(
         level=level,
-        kind=Kind(kind="orphans", version="v1", module="lab_jobs"),
-        folder=folder / "attempt",
-        log=folder / "attempt.log",
-        token=7,
+        folder=folder / "process",
+        mark=mark_of(tag, 1),
         lock_fd=lock,
         environment=job_environment(os.environ),
         import_path=[Path(__file__).parent],
     )
-    process.run(params={"tag": tag}, inputs={}, scratch=folder / "attempt" / "scratch", checkpoint=None, hint="")
+    process.run(
+        Kind(kind="orphans", version="v1", module="lab_jobs"),
+        params={"tag": tag},
+        inputs={},
+        scratch=folder / "attempt" / "scratch",
+        checkpoint=None,
+        hint="",
+        log=folder / "attempt.log",
+    )
     while True:
         happening = await process.next()
         if isinstance(happening, Progress):

@@ -1,7 +1,5 @@
 """What lost attempts leave behind goes, and nothing else does (C41, C44)."""
 
-# ruff: noqa: ASYNC240 -- tests look at files and poll with a deadline
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -126,7 +124,7 @@ async def test_scratch_of_dead_attempts_goes_and_of_live_ones_stays(
 
 
 async def test_what_is_not_an_attempts_folder_is_never_touched(
-    ledger: FakeLedger, collector: Collector, scratch: Path, tmp_path: Path
+    ledger: FakeLedger, collector: Collector, scratch: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Names of people that happen to be hex digits, files, links out of the scratch root, our own records."""
     for name in ("ada", "cafe", "decade", ".reserved", "notes", "0" * 11, "a" * 40):
@@ -140,6 +138,7 @@ async def test_what_is_not_an_attempts_folder_is_never_touched(
 
     assert sorted(scratch.iterdir()) == before
     assert (tmp_path / "precious").is_dir()
+    assert caplog.records == []
 
 
 async def test_a_link_inside_a_scratch_folder_is_removed_not_followed(
@@ -157,7 +156,7 @@ async def test_a_link_inside_a_scratch_folder_is_removed_not_followed(
 
 
 async def test_folders_that_job_code_has_closed_are_opened_and_removed(
-    ledger: FakeLedger, collector: Collector, scratch: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: FakeLedger, collector: Collector, scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As root nothing is closed, so the first try is made to fail as it would for others."""
     import shutil  # noqa: PLC0415
@@ -166,6 +165,8 @@ async def test_folders_that_job_code_has_closed_are_opened_and_removed(
     closed.mkdir(parents=True)
     (closed / "file").touch()
     closed.chmod(0o000)
+    (tmp_path / "foreign").mkdir(0o755)
+    closed.with_name("link").symlink_to(tmp_path / "foreign")
     remove = shutil.rmtree
 
     def as_others(folder: Path) -> None:
@@ -177,6 +178,7 @@ async def test_folders_that_job_code_has_closed_are_opened_and_removed(
     await collector.tick(ledger.boot_ms)
 
     assert list(scratch.iterdir()) == []
+    assert (tmp_path / "foreign").stat().st_mode & 0o777 == 0o755
 
 
 async def test_a_scratch_root_that_does_not_exist_yet_is_no_error(

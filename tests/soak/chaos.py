@@ -31,6 +31,7 @@ class Storm:
         faults: Of `kill`, `term`, `freeze` (for two leases), `job` (its main process) and `launcher`, by chance.
         seconds: How long a job takes, at least and at most.
         worst: How many of 100 jobs may end exhausted.
+        strikes_max: Then the storm is over; all its jobs still have to end.
     """
 
     jobs: int
@@ -41,6 +42,7 @@ class Storm:
     lease_s: float = 2.0
     seconds: tuple[float, float] = (0.5, 2.0)
     worst: float = 1.0
+    strikes_max: int = 1_000_000
     timeout_s: float = 900
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -61,7 +63,7 @@ class Fleet:
 
     def strike(self) -> None:
         """One random fault at one random worker."""
-        if not self.standing:
+        if not self.standing or sum(self.struck.values()) >= self.storm.strikes_max:
             return
         fault, worker = self.chance.choice(self.storm.faults), self.chance.choice(self.standing)
         acts: dict[str, Callable[[WorkerProcess], None]] = {
@@ -81,6 +83,8 @@ class Fleet:
     async def close(self) -> None:
         """A deploy that nobody follows: all workers end, with 0."""
         for worker in self.standing:
+            await self.lab.ready_as(worker)
+        for worker in self.standing:
             worker.signal(signal.SIGTERM)
         for worker in self.standing:
             assert await asyncio.to_thread(worker.wait) == 0, worker.text
@@ -96,11 +100,9 @@ class Fleet:
         self.start()
 
     async def _ended_well(self, worker: WorkerProcess) -> None:
-        incarnations = dict(self.lab.rows("SELECT pid, state FROM worker"))
-        ready = worker.process.pid in incarnations
+        await self.lab.ready_as(worker)
         worker.signal(signal.SIGTERM)
-        code = await asyncio.to_thread(worker.wait)
-        assert code == 0 or not ready, worker.text
+        assert await asyncio.to_thread(worker.wait) == 0, worker.text
 
     def _freeze(self, worker: WorkerProcess) -> None:
         self.standing.remove(worker)
@@ -161,9 +163,9 @@ async def weather(lab: Lab, storm: Storm) -> str:
 
 async def aftermath(lab: Lab, jobs: Sequence[str], storm: Storm) -> str:
     """Everything that must hold once a storm is over."""
-    assert lab.job_processes() == []
+    assert lab.left_processes() == []
     await lab.check(*jobs)
-    await lab.check_answers(*jobs, receivers=RECEIVERS)
+    await lab.check_answers(*RECEIVERS)
     await lab.collected()
     await lab.check(*jobs)
     assert len(lab.rows("SELECT * FROM result")) == len(jobs) == len(lab.rows("SELECT * FROM job"))

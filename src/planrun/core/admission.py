@@ -78,11 +78,9 @@ class Admitted:
 class Refused:
     """Attributes:
     why: One sentence with the numbers, for logs and for people.
-    for_good: This machine can never take it, however idle it is.
     """
 
     why: str
-    for_good: bool = False
 
 
 def load_of(kind: Kind, *, store_shares_disk: bool) -> Load:
@@ -111,9 +109,9 @@ def _disk(kind: Kind, new: Load, running: tuple[Load, ...], room: Room) -> Refus
         asks += " (its output twice: the store is on that disk)"
     if new.disk_reserve + room.disk_floor > room.disk_total:
         total = f"that disk has {shown(room.disk_total)} in all, {shown(room.disk_floor)} of it kept free"
-        return Refused(f"{asks}, but {total}", for_good=True)
+        return Refused(f"{asks}, but {total}: it can never run here")
     if new.disk_reserve + room.disk_floor + outstanding > room.disk_free:
-        promised = f"{shown(outstanding)} are promised to {len(running)} running jobs"
+        promised = f"{shown(outstanding)} are promised to {_jobs(running)}"
         free = f"{shown(room.disk_free)} are free, of which {promised} and {shown(room.disk_floor)} stay free"
         return Refused(f"{asks}, but {free}")
     return None
@@ -124,12 +122,16 @@ def _memory(kind: Kind, new: Load, running: tuple[Load, ...], room: Room) -> Ref
         return None
     asks = f"{kind.kind} {kind.version} reserves {shown(new.memory_reserve)} of memory"
     if room.memory_total is not None and new.memory_reserve > room.memory_total:
-        return Refused(f"{asks}, but this machine has {shown(room.memory_total)} in all", for_good=True)
+        return Refused(f"{asks}, but this machine has {shown(room.memory_total)} in all: it can never run here")
     outstanding = sum(load.memory_outstanding for load in running)
     if new.memory_reserve + outstanding > room.memory_free:
-        promised = f"{shown(outstanding)} are promised to {len(running)} running jobs"
+        promised = f"{shown(outstanding)} are promised to {_jobs(running)}"
         return Refused(f"{asks}, but {shown(room.memory_free)} are free, of which {promised}")
     return None
+
+
+def _jobs(running: tuple[Load, ...]) -> str:
+    return "1 running job" if len(running) == 1 else f"{len(running)} running jobs"
 
 
 def shown(count: int) -> str:

@@ -9,8 +9,9 @@ renewed only because the ledger was locked meanwhile is therefore not taken.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from planrun.core.messages import Due, WorkerRow
 from planrun.ledger.contract import Ledger
@@ -21,6 +22,7 @@ LOOK_AGAIN_AFTER_MS = 250
 UNSUPPORTED_NOT_BEFORE_MS = 120_000
 UNSUPPORTED_EVERY_MS = 60_000
 UNSUPPORTED_AFTER_MS = 3_600_000
+EXPIRY_AHEAD_MS = 700
 GAP_MS = 5_000
 GAP_GRACE_MS = 5_000
 
@@ -37,7 +39,13 @@ def next_look_ms(due: Due, now_ms: int) -> int:
         return latest_ms
     if due.next_ms <= now_ms:
         return now_ms + LOOK_AGAIN_AFTER_MS
-    return min(due.next_ms, latest_ms)
+    ahead_ms = latest_ms if due.lease_ms is None else due.lease_ms - EXPIRY_AHEAD_MS
+    return min(due.next_ms, latest_ms, ahead_ms if ahead_ms > now_ms else latest_ms)
+
+
+def _is_near(lease_ms: int | None, now_ms: int) -> bool:
+    """Time to ask for expiry. Asked a little ahead, the ledger finds out in time whether it can be written at all."""
+    return lease_ms is not None and lease_ms - EXPIRY_AHEAD_MS <= now_ms
 
 
 class Sweeper:
@@ -49,15 +57,18 @@ class Sweeper:
         *,
         incarnation: str = "",
         proof_of_death: bool = True,
+        clear: Callable[[str], None] = lambda incarnation: None,
     ) -> None:
         """
         Args:
             incarnation: Of the worker that sweeps: it never tries to prove itself dead.
+            clear: Ends what the killed launchers of a dead worker have left, and removes its folders. Blocks.
             proof_of_death: End the leases of a provably dead worker at once, not only when they run out.
         """
         self._ledger = ledger
         self._incarnation = incarnation
         self._proof_of_death = proof_of_death
+        self._clear = clear
         self._holders: tuple[WorkerRow, ...] = ()
         self._expected_ms: int | None = None
         self._hold_until_ms = 0
@@ -81,7 +92,7 @@ class Sweeper:
         due = await self._ledger.due()
         if due.foreign_epoch:
             await self._ledger.adopt_epoch()
-        elif due.expired and now_ms >= self._hold_until_ms:
+        elif _is_near(due.lease_ms, now_ms) and now_ms >= self._hold_until_ms:
             await self._ledger.expire(stamp_ms=now_ms)
         if due.promotable:
             await self._ledger.promote()
@@ -103,6 +114,8 @@ class Sweeper:
             return False
         if holder.state == "broken" and await self._ledger.held(holder.incarnation):
             return False
+        # A free lock says that the launchers are gone. One that was killed may have left processes behind.
+        await asyncio.to_thread(self._clear, holder.incarnation)
         ended = await self._ledger.bury(holder.incarnation, who=self._incarnation or "sweeper")
         _log.info("worker %s is dead: its lock was free; %d leases ended", holder.name, ended)
         if not await self._ledger.held(holder.incarnation):  # nothing is left that the file would have to prove

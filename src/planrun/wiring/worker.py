@@ -7,12 +7,15 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from planrun.clock import SystemClock
 from planrun.config import Place, place_of
+from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
+from planrun.ledger.contract import Ledger
 from planrun.lockfile import WorkerLock
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
@@ -26,7 +29,7 @@ from planrun.worker.gates import Gates, Health
 from planrun.worker.isolation import choose
 from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
-from planrun.worker.processes import WARM, Processes
+from planrun.worker.processes import Processes, clear_after
 from planrun.worker.supervisor import Supervisor
 
 WEBHOOK_SECRET_VARIABLE = "PLANRUN_WEBHOOK_SECRET"
@@ -65,11 +68,12 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     )
     processes = Processes(
         level=level,
+        incarnation=row.incarnation,
         lock_fd=lock.fd,
         environment=environment,
         import_path=options.import_path,
-        warm_root=scratch / WARM / row.incarnation,
-        warm_max=options.slots,
+        scratch=scratch,
+        idle_max=options.slots,
     )
     tools = Tools(ledger, store, clock, Keeper(ledger, clock, options, row.incarnation), who=row.name)
     stop = asyncio.Event()
@@ -90,8 +94,19 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         stop.set()
         await duties
         gates.close()
+        holds_nothing = await _holds_nothing(ledger, row.incarnation)
         await ledger.close()
-        lock.close()
+        if holds_nothing:
+            lock.remove()
+        else:
+            lock.close()  # the file stays: whoever takes its lock proves us dead, and takes our jobs over
+
+
+async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
+    try:
+        return not await ledger.held(incarnation)
+    except LedgerUnavailable:
+        return False
 
 
 def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRow:
@@ -116,7 +131,12 @@ def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, scratch: Path)
     return Duties(
         tools.ledger,
         tools.clock,
-        sweeper=Sweeper(tools.ledger, incarnation=row.incarnation, proof_of_death=options.proof_of_death),
+        sweeper=Sweeper(
+            tools.ledger,
+            incarnation=row.incarnation,
+            proof_of_death=options.proof_of_death,
+            clear=partial(clear_after, scratch),
+        ),
         outbox=Outbox(tools.ledger, tools.clock, environment=os.environ, webhook_secret=secret),
         collector=Collector(tools.ledger, tools.store, scratch=scratch, gc_grace_s=options.gc_grace_s),
     )

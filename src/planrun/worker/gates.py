@@ -127,9 +127,10 @@ class Gates:
 
     def tell_used(self, reservation: Reservation, *, disk_bytes: int, memory_bytes: int) -> None:
         """See `Reservation.used`."""
-        load = self._loads[reservation]
-        self._loads[reservation] = replace(load, disk_used=disk_bytes, memory_used=memory_bytes)
-        self._announce_later()
+        if reservation in self._loads:  # else a late word of a job whose room was given back
+            load = self._loads[reservation]
+            self._loads[reservation] = replace(load, disk_used=disk_bytes, memory_used=memory_bytes)
+            self._announce_later()
 
     def release(self, reservation: Reservation) -> None:
         """See `Reservation.release`."""

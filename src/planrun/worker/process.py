@@ -23,10 +23,11 @@ from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
 from planrun.core.limits import Vitals
 from planrun.worker.isolation import MESSAGE_BYTES_MAX, Level, attend, open_control, start_tree
-from planrun.worker.tree import end_marked, mark_of
+from planrun.worker.tree import end_marked
 
 LINE_BYTES_MAX = 4 * VALUE_BYTES_MAX + 1024 * 1024  # a value of escapes, and names and paths of outputs
 TAIL_LINES = 20
+START_LOG_BYTES_MAX = 64 * 1024
 _TAIL_BYTES = 16 * 1024
 _WAITING_HAPPENINGS_MAX = 64
 _RUNNER_EOF_TIMEOUT_S = 1.0
@@ -97,8 +98,7 @@ Happening = Progress | CheckpointReady | Done | Failed | Stopped | Vitals | Exit
 class JobProcess:
     """One launcher and one runner. Everything is called from one event loop."""
 
-    def __init__(self, kind: Kind, log: Path, mark: str, import_path: Sequence[Path], control: socket.socket) -> None:
-        self._kind = kind
+    def __init__(self, log: Path, mark: str, import_path: Sequence[Path], control: socket.socket) -> None:
         self._log = log
         self._mark = mark
         self._import_path = [str(folder) for folder in import_path]
@@ -110,6 +110,7 @@ class JobProcess:
         self._exited: asyncio.Future[Exited] = asyncio.get_running_loop().create_future()
         self._cleared: list[asyncio.Future[None]] = []
         self._unsent: list[dict[str, Any]] = []  # orders for the runner that wait for the launcher to attend
+        self._has_run = False  # what a waiting process uses is no sign of life of a job
         self._last: Exited | None = None
         self._listening: asyncio.Task[None]
 
@@ -118,20 +119,17 @@ class JobProcess:
         cls,
         *,
         level: Level,
-        kind: Kind,
         folder: Path,
-        log: Path,
-        token: int,
+        mark: str,
         lock_fd: int | None,
         environment: Mapping[str, str],
         import_path: Sequence[Path],
     ) -> JobProcess:
-        """Start a process that waits for `run`.
+        """Start a process that waits for `run`. It knows nothing of any job yet.
 
         Args:
-            folder: The attempt's own; made here with `scratch`, `tmp`, `home` and `inputs` where missing.
-            log: File for what the tree prints; replaced.
-            token: The attempt's. With the folder it marks the tree's processes, see `tree.mark_of`.
+            folder: The process's own; made here. What it prints before `run` goes into `start.log` there.
+            mark: Marks the tree's processes, see `tree.mark_of`.
             lock_fd: The worker's lock file, kept open until the tree is dead.
             environment: All that job code sees, see `environment.job_environment`.
             import_path: Folders in front of the job's import path.
@@ -139,57 +137,62 @@ class JobProcess:
         Raises:
             OSError: Folders or processes cannot be made.
         """
-        for path in (folder / "scratch", folder / "tmp", folder / "home", folder / "inputs", log.parent):
+        for path in (folder / "tmp", folder / "home"):
             path.mkdir(parents=True, exist_ok=True)
-        mark = mark_of(token, str(folder))
+        log = folder / "start.log"
         control, launcher_control = open_control()
         job, runner_job = socket.socketpair()
-        process = cls(kind, log, mark, import_path, control)
-        command = [sys.executable, "-I", "-m", "planrun.jobs.runner", str(runner_job.fileno())]
-        settled = {**environment, "TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home")}
-        with launcher_control, runner_job, log.open("ab") as errors:
-            process._launcher = start_tree(
-                level,
-                command,
-                control=launcher_control,
-                job=runner_job,
-                lock_fd=lock_fd,
-                mark=mark,
-                environment=settled,
-                errors=errors.fileno(),
-            )
-        control.setblocking(False)
-        process._attend(folder)
-        said, process._runner = await asyncio.open_unix_connection(sock=job, limit=LINE_BYTES_MAX)
+        with contextlib.ExitStack() as undo:  # a launcher that loses its worker's end ends its tree, and itself
+            undo.enter_context(control)
+            undo.enter_context(job)
+            process = cls(log, mark, import_path, control)
+            command = [sys.executable, "-I", "-m", "planrun.jobs.runner", str(runner_job.fileno())]
+            settled = {**environment, "TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home")}
+            with launcher_control, runner_job, log.open("ab") as errors:
+                process._launcher = start_tree(
+                    level,
+                    command,
+                    control=launcher_control,
+                    job=runner_job,
+                    lock_fd=lock_fd,
+                    mark=mark,
+                    environment=settled,
+                    errors=errors.fileno(),
+                )
+            control.setblocking(False)
+            process._attend(folder, log_bytes_max=START_LOG_BYTES_MAX, memory_bytes_max=0)
+            said, process._runner = await asyncio.open_unix_connection(sock=job, limit=LINE_BYTES_MAX)
+            undo.pop_all()
         hearing = asyncio.create_task(process._hear_runner(said))
         process._listening = asyncio.create_task(process._hear_launcher(hearing))
         return process
 
     def run(
         self,
+        kind: Kind,
         *,
         params: Mapping[str, Any],
         inputs: Mapping[str, Path],
         scratch: Path,
         checkpoint: Path | None,
         hint: str,
-        log: Path | None = None,
+        log: Path,
     ) -> None:
         """Let it run one job. A warm process may be told again after `Done` and `clear`.
 
         Args:
-            scratch: `<folder>/scratch` of the attempt.
-            log: For a warm process: where this attempt's lines go.
+            scratch: `<folder>/scratch` of the attempt; made here where missing, with `tmp` and `home` beside it.
+            log: Where this attempt's lines go.
         """
         folder = scratch.parent
-        for path in (scratch, folder / "tmp", folder / "home"):
+        for path in (scratch, folder / "tmp", folder / "home", log.parent):
             path.mkdir(parents=True, exist_ok=True)
         order = {
             "say": "run",
-            "module": self._kind.module,
-            "kind": self._kind.kind,
-            "version": self._kind.version,
-            "warm": self._kind.warm,
+            "module": kind.module,
+            "kind": kind.kind,
+            "version": kind.version,
+            "warm": kind.warm,
             "params": params,
             "inputs": {name: str(path) for name, path in inputs.items()},
             "scratch": str(scratch),
@@ -200,14 +203,10 @@ class JobProcess:
             "path": self._import_path,
             "value_bytes_max": VALUE_BYTES_MAX,
         }
-        if log is None:
-            self._tell_runner(order)
-            return
-        # What the new job prints belongs into its own log, so the launcher goes first.
-        log.parent.mkdir(parents=True, exist_ok=True)
+        # What the job prints belongs into its own log, so the launcher goes first.
         self._log = log
         self._unsent.append(order)
-        self._attend(folder)
+        self._attend(folder, log_bytes_max=kind.log_bytes_max, memory_bytes_max=kind.memory_bytes_max)
 
     async def next(self) -> Happening:
         """What happens next, in order; `Exited` is the last, and is given again when asked again."""
@@ -249,15 +248,14 @@ class JobProcess:
         ends: list[asyncio.Future[Any]] = [cleared, self._exited]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
-    def _attend(self, folder: Path) -> None:
-        kind = self._kind
+    @property
+    def has_ended(self) -> bool:
+        """Is the whole tree dead?"""
+        return self._exited.done()
+
+    def _attend(self, folder: Path, *, log_bytes_max: int, memory_bytes_max: int) -> None:
         self._tell_launcher(
-            attend(
-                log=self._log,
-                log_bytes_max=kind.log_bytes_max,
-                folder=folder,
-                memory_bytes_max=kind.memory_bytes_max,
-            )
+            attend(log=self._log, log_bytes_max=log_bytes_max, folder=folder, memory_bytes_max=memory_bytes_max)
         )
 
     def _tell_launcher(self, order: dict[str, Any]) -> None:
@@ -265,7 +263,9 @@ class JobProcess:
             self._control.send(json.dumps(order).encode())
 
     def _tell_runner(self, order: dict[str, Any]) -> None:
-        if not self._runner.is_closing():
+        if self._unsent:  # in order: a stop must not overtake the job that it is for
+            self._unsent.append(order)
+        elif not self._runner.is_closing():
             self._runner.write(f"{json.dumps(order)}\n".encode())
 
     async def _hear_launcher(self, hearing_runner: asyncio.Task[None]) -> None:
@@ -295,10 +295,13 @@ class JobProcess:
                 return None
             message = json.loads(said)
             match message.pop("say"):
-                case "vitals" if self._happenings.qsize() < _WAITING_HAPPENINGS_MAX:
+                case "vitals" if self._has_run and self._happenings.qsize() < _WAITING_HAPPENINGS_MAX:
                     self._happenings.put_nowait(Vitals(**message))
                 case "attending":
-                    self._tell_runner(self._unsent.pop(0))
+                    self._has_run = True
+                    unsent, self._unsent = self._unsent, []
+                    for order in unsent:
+                        self._tell_runner(order)
                 case "cleared":
                     self._cleared.pop(0).set_result(None)
                 case "exit":

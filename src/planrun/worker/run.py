@@ -48,7 +48,6 @@ class Ran:
     Attributes:
         released: Handed back, and why; None: not handed back.
         over: The lease is lost, or the job canceled: nothing may be said of this attempt.
-        started: The job code began.
     """
 
     outcome: Outcome = Outcome.SUCCESS
@@ -57,7 +56,6 @@ class Ran:
     error: Failure | None = None
     released: str | None = None
     over: bool = False
-    started: bool = True
 
     @classmethod
     def failed(cls, outcome: Outcome, error: Failure) -> Ran:
@@ -90,10 +88,10 @@ class Run:
     ) -> Ran | None:
         """Run the job code. None: this worker is broken, and nothing is to be said."""
         if self.orders.hand_back.is_set():
-            return Ran(released="the worker drains", started=False)
+            return Ran(released="the worker drains")
         lease = granted.lease
         try:
-            process = await self.processes.take(granted, self.kind, folder=self.folder.path, log=self.log_file)
+            process = await self.processes.take(granted, self.kind)
         except OSError as error:
             return Ran.failed(
                 Outcome.TRANSIENT, Failure(message=f"the job process did not start: {error}", code="start")
@@ -101,12 +99,13 @@ class Run:
         self._started_ms = self.clock.boot_ms()
         self._signs = Signs(at_ms=self._started_ms)
         process.run(
+            self.kind,
             params=granted.params,
             inputs=inputs,
             scratch=self.folder.scratch,
             checkpoint=resume,
             hint=f"{lease.job_id}/{lease.attempt}-{lease.token:x}",
-            log=self.log_file if self.kind.warm else None,
+            log=self.log_file,
         )
         try:
             return await self._watch(process, uploads)

@@ -56,18 +56,20 @@ def look_at_all() -> Iterator[Process]:
             yield process
 
 
-def mark_of(token: int, folder: str) -> str:
-    """What marks the processes of one tree. The folder keeps two ledgers of one machine apart."""
-    return f"{token:x}@{folder}"
+def mark_of(incarnation: str, n: int | None = None) -> str:
+    """What marks the processes of the n-th tree of a worker; without a number, of all its trees."""
+    return f"{incarnation}." if n is None else f"{incarnation}.{n}."
 
 
 def is_marked(pid: int, mark: str) -> bool:
-    """Was the process started with this mark in its environment?"""
+    """Was the process started with this mark, or one that begins with it, in its environment?"""
     try:
         with open(f"/proc/{pid}/environ", "rb") as environ:  # noqa: PTH123 - as above
-            return os.fsencode(f"{MARKER}={mark}") in environ.read().split(b"\0")
+            variables = environ.read()
     except OSError:
         return False
+    marker = os.fsencode(f"{MARKER}={mark}")
+    return variables.startswith(marker) or b"\0" + marker in variables
 
 
 def marked(mark: str) -> list[int]:
