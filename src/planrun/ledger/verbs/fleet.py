@@ -78,18 +78,32 @@ def missing_for(tx: Tx, namespace: str, kind: str, version: str, needs: Sequence
     return found.sentence if isinstance(found, routing.Missing) else None
 
 
-def end_unsupported(tx: Tx, *, waited_ms: int) -> int:
-    """Fail jobs that have waited so long and that no known worker could ever run."""
-    before_ms = tx.now.wall_ms - waited_ms
+def unsupported(tx: Tx, *, waited_ms: int) -> list[Row]:
+    """What has waited so long and no known worker could ever run: kind, version, namespace and needs.
+
+    Looks at the whole line, so it is asked of a reader and never holds up a heartbeat.
+    """
+    groups = tx.rows("waiting_sets", before_ms=tx.now.wall_ms - waited_ms)
+    return [
+        {name: group[name] for name in ("kind", "version", "namespace", "needs")}
+        for group in groups
+        if _missing_for_group(tx, group) is not None
+    ]
+
+
+def end_unsupported(tx: Tx, groups: Sequence[Row], *, waited_ms: int) -> int:
+    """Fail the jobs of these groups, if no worker has come that could run them."""
     ended = 0
-    for group in tx.rows("waiting_sets", before_ms=before_ms):
-        needs = load(group["needs"], tuple[str, ...])
-        missing = missing_for(tx, group["namespace"], group["kind"], group["version"], needs)
+    for group in groups:
+        missing = _missing_for_group(tx, group)
         if missing is None:
             continue
-        same = {name: group[name] for name in ("kind", "version", "namespace", "needs")}
-        for row in tx.rows("waiting_jobs", before_ms=before_ms, limit=SLICE, **same):
+        for row in tx.rows("waiting_jobs", before_ms=tx.now.wall_ms - waited_ms, limit=SLICE, **group):
             error = Failure(message=missing, code="unsupported")
             end_queued(tx, row["job_id"], State.FAILED, Reason.UNSUPPORTED, error)
             ended += 1
     return ended
+
+
+def _missing_for_group(tx: Tx, group: Row) -> str | None:
+    return missing_for(tx, group["namespace"], group["kind"], group["version"], load(group["needs"], tuple[str, ...]))
