@@ -47,6 +47,10 @@ def read_proc(pid: int, name: str) -> bytes:
         return b""
 
 
+def children_of(pid: int) -> list[int]:
+    return [process.pid for process in look_at_all() if process.parent == pid and process.alive]
+
+
 def working_folder(pid: int) -> str:
     """Empty once it has ended."""
     try:
