@@ -131,7 +131,7 @@ class LeaseContract(LedgerContract):
 
         assert await ledger.expire(stamp_ms=until_ms - 1) == 0
         assert (await they.row(lease.job_id)).state is State.RUNNING
-        assert await ledger.expire(stamp_ms=until_ms) == 1
+        assert await they.sweep(stamp_ms=until_ms) == 1
         assert (await they.row(lease.job_id)).state is State.QUEUED
 
     async def test_a_lease_renewed_after_the_stamp_is_left_alone(

@@ -14,12 +14,10 @@ from .ledger_story import LedgerStory
 from .manual_clock import ManualClock
 
 
+@settings(max_examples=20, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 class SqliteStory(LedgerStory):
     def open_ledger(self, folder: Path, clock: ManualClock) -> Ledger:
         return open_ledger(f"sqlite:///{folder}/ledger.db", clock=clock)
 
 
-@pytest.mark.slow
-@settings(max_examples=20, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-class TestSqliteStory(SqliteStory.TestCase):  # type: ignore[misc, valid-type]
-    pass
+TestSqliteStory = pytest.mark.slow(SqliteStory.TestCase)

@@ -16,6 +16,7 @@ from tests.soak.chaos import Storm, weather
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
+
 def fresh_seed() -> int:
     """Told to whoever reads the failure; CHAOS_SEED repeats it."""
     seed = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
@@ -24,7 +25,7 @@ def fresh_seed() -> int:
 
 
 async def test_c06_c16_jobs_end_right_while_a_worker_is_killed_every_second(lab: Lab) -> None:
-    """No job has two answers or none, nothing is stuck, nothing is left behind; also without memory of ended attempts."""
+    """No job has two answers or none, nothing is stuck or left behind; also without memory of ended attempts."""
     options = {"slots": 2, "dedup_size": 0}
     storm = Storm(jobs=30, workers=3, seed=fresh_seed(), seconds=(0.3, 1), strikes_max=8, options=options)
 

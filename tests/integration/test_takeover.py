@@ -9,7 +9,7 @@ import pytest
 
 from tests.lab import Lab, alive_with_mark
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
 LEVELS = ("full", "subreaper", "group")
 

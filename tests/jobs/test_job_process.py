@@ -349,7 +349,13 @@ async def test_a_warm_process_is_reused_and_cleared_in_between(stage: Stage, lev
 
     second_log = tmp_path / "second.log"
     stage.process.run(
-        params={}, inputs={}, scratch=tmp_path / "two" / "scratch", checkpoint=None, hint="", log=second_log
+        stage.kind,
+        params={},
+        inputs={},
+        scratch=tmp_path / "two" / "scratch",
+        checkpoint=None,
+        hint="",
+        log=second_log,
     )
     second = await stage.until(Done)
     exited = await stage.process.kill()

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from planrun.core.messages import SubmitRequest, WorkerRow
+from planrun.core.messages import Handler, SubmitRequest, WorkerRow
 
+HANDLER = Handler(kind="preview", version="v1")
 PARTY = Path(__file__).with_name("party.py")
 
 
@@ -20,7 +21,7 @@ def a_request(request_id: str, *, key: str | None = None) -> SubmitRequest:
 
 
 def a_worker(incarnation: str) -> WorkerRow:
-    return WorkerRow(incarnation=incarnation, name=incarnation, host="box", slots=1)
+    return WorkerRow(incarnation=incarnation, name=incarnation, host="box", slots=1, handlers=(HANDLER,))
 
 
 @contextmanager

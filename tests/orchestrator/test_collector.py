@@ -1,7 +1,5 @@
 """What lost attempts leave behind goes, and nothing else does (C41, C44)."""
 
-# ruff: noqa: ASYNC240 -- tests look at files and poll with a deadline
-
 from __future__ import annotations
 
 from collections.abc import Iterator

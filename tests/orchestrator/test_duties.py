@@ -1,6 +1,6 @@
 """All duties together, over the real ledger in a file, and over one that fails."""
 
-# ruff: noqa: ASYNC110, ASYNC240 -- tests look at files and poll with a deadline
+# ruff: noqa: ASYNC110 -- tests look at files and poll with a deadline
 
 from __future__ import annotations
 

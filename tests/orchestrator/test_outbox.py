@@ -1,6 +1,6 @@
 """What is owed goes out until it is confirmed: same id, same bytes, however often (C63)."""
 
-# ruff: noqa: ASYNC110, ASYNC240 -- tests look at files and poll with a deadline
+# ruff: noqa: ASYNC110 -- tests look at files and poll with a deadline
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Deaths are noticed in milliseconds, and believed only with proof."""
 
-# ruff: noqa: ASYNC110, ASYNC240 -- tests look at files and poll with a deadline
+# ruff: noqa: ASYNC110 -- tests look at files and poll with a deadline
 
 from __future__ import annotations
 

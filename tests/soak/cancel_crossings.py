@@ -134,7 +134,7 @@ async def cross(lab: Lab, count: int, seed: int) -> str:
     await crossings.close()
     dead_ms = sorted(crossings.dead_after_ms)
     assert dead_ms[-1] <= DEAD_WITHIN_MS, dead_ms
-    return f"{dict(crossings.ends)}; dead {dead_ms[len(dead_ms) // 2]} ms after the cancel at p50, {dead_ms[-1]} at most"
+    return f"{dict(crossings.ends)}; dead after {dead_ms[len(dead_ms) // 2]} ms at p50, {dead_ms[-1]} at most"
 
 
 async def run(count: int, seed: int) -> None:

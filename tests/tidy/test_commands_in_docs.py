@@ -6,7 +6,6 @@ import ast
 import re
 
 from planrun.cli.app import VERBS, build_app
-
 from tests.tidy.tree import ROOT, texts
 
 SHELL = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -1,6 +1,6 @@
 """The gates on real disks and with real processes: promises add up, the dead promise nothing."""
 
-# ruff: noqa: ASYNC110, ASYNC240 -- tests look at files and poll with a deadline
+# ruff: noqa: ASYNC110 -- tests look at files and poll with a deadline
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ renewed only because the ledger was locked meanwhile is therefore not taken.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from planrun.core.messages import Due, WorkerRow
 from planrun.ledger.contract import Ledger
@@ -49,15 +50,18 @@ class Sweeper:
         *,
         incarnation: str = "",
         proof_of_death: bool = True,
+        clear: Callable[[str], None] = lambda incarnation: None,
     ) -> None:
         """
         Args:
             incarnation: Of the worker that sweeps: it never tries to prove itself dead.
+            clear: Ends what the killed launchers of a dead worker have left, and removes its folders. Blocks.
             proof_of_death: End the leases of a provably dead worker at once, not only when they run out.
         """
         self._ledger = ledger
         self._incarnation = incarnation
         self._proof_of_death = proof_of_death
+        self._clear = clear
         self._holders: tuple[WorkerRow, ...] = ()
         self._expected_ms: int | None = None
         self._hold_until_ms = 0
@@ -103,6 +107,8 @@ class Sweeper:
             return False
         if holder.state == "broken" and await self._ledger.held(holder.incarnation):
             return False
+        # A free lock says that the launchers are gone. One that was killed may have left processes behind.
+        await asyncio.to_thread(self._clear, holder.incarnation)
         ended = await self._ledger.bury(holder.incarnation, who=self._incarnation or "sweeper")
         _log.info("worker %s is dead: its lock was free; %d leases ended", holder.name, ended)
         if not await self._ledger.held(holder.incarnation):  # nothing is left that the file would have to prove

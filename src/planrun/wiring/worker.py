@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from planrun.clock import SystemClock
@@ -26,7 +27,7 @@ from planrun.worker.gates import Gates, Health
 from planrun.worker.isolation import choose
 from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
-from planrun.worker.processes import Processes
+from planrun.worker.processes import Processes, clear_after
 from planrun.worker.supervisor import Supervisor
 
 WEBHOOK_SECRET_VARIABLE = "PLANRUN_WEBHOOK_SECRET"
@@ -117,7 +118,12 @@ def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, scratch: Path)
     return Duties(
         tools.ledger,
         tools.clock,
-        sweeper=Sweeper(tools.ledger, incarnation=row.incarnation, proof_of_death=options.proof_of_death),
+        sweeper=Sweeper(
+            tools.ledger,
+            incarnation=row.incarnation,
+            proof_of_death=options.proof_of_death,
+            clear=partial(clear_after, scratch),
+        ),
         outbox=Outbox(tools.ledger, tools.clock, environment=os.environ, webhook_secret=secret),
         collector=Collector(tools.ledger, tools.store, scratch=scratch, gc_grace_s=options.gc_grace_s),
     )

@@ -32,6 +32,7 @@ from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 from planrun.trip import trip
 from planrun.worker.checkpoints import CheckpointUpload
+from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.keeper import Holding, Keeper
 from planrun.worker.run import Ran, Run
@@ -67,6 +68,10 @@ class Attempt:
     tools: Tools
     run: Run
     failed_fatally: bool = field(default=False, init=False)
+    complaints: Complaints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.complaints = Complaints(log, self.tools.clock)
 
     async def carry(self) -> None:
         """Run the attempt to its end, whatever that is. Never raises for anything that a job can cause."""
@@ -169,17 +174,18 @@ class Attempt:
         intent = [Output(name=name, key="", sha256="", bytes=path.stat().st_size) for name, path in paths.items()]
         standing: Standing | None = None
         while standing is None:
+            sent_ms = self.tools.clock.boot_ms()
             try:
                 standing = await self.tools.ledger.standing(self.granted.lease, intent)
             except LedgerUnavailable as error:
-                log.warning("%s: fence check unanswered: %s", self.name, error)
                 if self.holding.may_act(self.tools.clock.boot_ms()):
                     return
+                self.complaints.say("fence", f"{self.name}: fence check unanswered: {error}")
                 await self.tools.clock.sleep(RETRY_S[3])
         if standing.status != "held":
             self.holding.end(standing)
             raise LostLease(standing.why)
-        self.holding.belief = self.holding.belief.answered(sent_ms=self.tools.clock.boot_ms() - 1)
+        self.holding.belief = self.holding.belief.answered(sent_ms=sent_ms)
 
     async def _settle(self, ran: Ran, outputs: tuple[Output, ...]) -> None:
         """U4: retried until there is a definite answer; trying late is harmless, the fence decides."""

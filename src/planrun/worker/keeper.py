@@ -15,11 +15,13 @@ from planrun.core.errors import LedgerUnavailable
 from planrun.core.lease import HeldLease, heartbeat_ms
 from planrun.core.messages import Beat, Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
+from planrun.worker.complaints import Complaints
 from planrun.worker.options import WorkerOptions
 
 log = logging.getLogger(__name__)
 
 PROGRESS_MS = 1_000
+TRY_AGAIN_MS = 200  # once the ledger can be written again, holders have a moment to renew that is longer
 
 
 @dataclass(eq=False)
@@ -80,6 +82,7 @@ class Keeper:
         self._holdings: dict[int, Holding] = {}
         self._changed = asyncio.Event()
         self._sent_ms = clock.boot_ms()
+        self._complaints = Complaints(log, clock)
 
     def hold(self, lease: Lease, *, asked_ms: int) -> Holding:
         """Take a fresh lease into care.
@@ -94,6 +97,8 @@ class Keeper:
             lease_ms=self._lease_ms,
             trusted_until_ms=asked_ms + self._lease_ms,
         )
+        if not self._holdings:
+            self._sent_ms = max(self._sent_ms, asked_ms)  # the grant was a sign of life
         holding = self._holdings[lease.token] = Holding(lease, belief)
         self._changed.set()
         return holding
@@ -127,9 +132,10 @@ class Keeper:
         except LedgerUnavailable as error:
             for holding in holdings:
                 holding.unsay()
-            log.warning("heartbeat unanswered, will try again: %s", error)
-            self._sent_ms = self._clock.boot_ms() - self._period_ms() + min(1_000, self._period_ms() // 2)
+            self._complaints.say("heartbeat", f"heartbeat unanswered, will try again: {error}")
+            self._sent_ms = self._clock.boot_ms() - self._period_ms() + min(TRY_AGAIN_MS, self._period_ms() // 2)
             return
+        self._complaints.over("heartbeat")
         for holding, standing in zip(holdings, standings, strict=True):
             if standing.status == "held":
                 holding.belief = holding.belief.answered(sent_ms=sent_ms)

@@ -259,7 +259,9 @@ class JobProcess:
             self._control.send(json.dumps(order).encode())
 
     def _tell_runner(self, order: dict[str, Any]) -> None:
-        if not self._runner.is_closing():
+        if self._unsent:  # in order: a stop must not overtake the job that it is for
+            self._unsent.append(order)
+        elif not self._runner.is_closing():
             self._runner.write(f"{json.dumps(order)}\n".encode())
 
     async def _hear_launcher(self, hearing_runner: asyncio.Task[None]) -> None:
@@ -293,7 +295,9 @@ class JobProcess:
                     self._happenings.put_nowait(Vitals(**message))
                 case "attending":
                     self._has_run = True
-                    self._tell_runner(self._unsent.pop(0))
+                    unsent, self._unsent = self._unsent, []
+                    for order in unsent:
+                        self._tell_runner(order)
                 case "cleared":
                     self._cleared.pop(0).set_result(None)
                 case "exit":

@@ -16,7 +16,7 @@ from planrun.core.kinds import Kind
 from planrun.core.messages import Granted
 from planrun.worker.isolation import Level
 from planrun.worker.process import JobProcess
-from planrun.worker.tree import mark_of
+from planrun.worker.tree import end_marked, mark_of
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +24,12 @@ FOLDERS = ".processes"  # below the scratch root: the own folders of job process
 SPARE_AFTER_S = 0.2  # let the job that took the last one begin in peace
 
 Use = tuple[str, str, str]
+
+
+def clear_after(scratch: Path, incarnation: str) -> None:
+    """A worker of this machine is proven dead: end what killed launchers of it have left, and remove its folders."""
+    end_marked(mark_of(incarnation))
+    shutil.rmtree(scratch / FOLDERS / incarnation, ignore_errors=True)
 
 
 class Processes:

@@ -14,6 +14,7 @@ from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import Granted, GrantRequest, Offer, OfferQuery, Refused, WorkerRow
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
+from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Gates, Reservation
 from planrun.worker.options import WorkerOptions
@@ -63,7 +64,7 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._draining = False
         self._broken = False
-        self._said = ""
+        self._complaints = Complaints(log, tools.clock)
 
     def drain(self) -> None:
         """Take nothing more and hand back what runs. Called again: at once, as it is."""
@@ -109,30 +110,38 @@ class Supervisor:
             capabilities=self._capabilities,
             limit=free + 8,  # others look at the same line; some of these will be gone
         )
-        try:
-            offers = await self._ledger.offers(query)
-        except LedgerUnavailable as error:
-            self._say_once(f"cannot look for work: {error}")
-            return False
         tried = False
-        for offer in offers:
-            if len(self._running) >= self._options.slots or self._draining or self._broken:
-                break
-            if (offer.job_id, offer.attempt) not in self._ended:
-                tried = await self._take(offer) or tried
+        try:
+            for offer in await self._ledger.offers(query):
+                if len(self._running) >= self._options.slots or self._draining or self._broken:
+                    break
+                if (offer.job_id, offer.attempt) not in self._ended:
+                    tried = await self._take(offer) or tried
+        except LedgerUnavailable as error:
+            self._complaints.say("work", f"worker {self._row.name} cannot take work: {error}")
+            return False
+        self._complaints.over("work")
         return tried
 
     async def _take(self, offer: Offer) -> bool:
-        """Pass the gates, get the lease, start. True unless this machine has no room for it."""
+        """Pass the gates, get the lease, start. True unless this machine has no room for it.
+
+        Raises:
+            LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
+        """
         kind = self._kinds[offer.kind, offer.version]
         room = await self._gates.admit(kind)
         if isinstance(room, NoRoom):
-            self._say_once(f"leaves job {offer.job_id} to others: {room.why}")
+            self._complaints.say("room", f"worker {self._row.name} leaves job {offer.job_id} to others: {room.why}")
             return False
         asked_ms = self._clock.boot_ms()
-        granted = await self._grant(offer)
+        granted: Granted | None = None
+        try:
+            granted = await self._grant(offer)
+        finally:
+            if granted is None:
+                room.release()
         if granted is None:
-            room.release()
             return True
         lease = granted.lease
         holding = self._keeper.hold(lease, asked_ms=asked_ms)
@@ -163,17 +172,17 @@ class Supervisor:
             nonce=self._clock.new_id(),
             lease_ms=self._lease_ms,
         )
-        for _ in range(3):
+        for tries_left in (2, 1, 0):
             try:
                 answer = await self._ledger.grant(request)
-            except LedgerUnavailable as error:
-                self._say_once(f"cannot get a lease: {error}")
-                continue
-            if isinstance(answer, Refused):
-                log.debug("job %s attempt %d: %s", offer.job_id, offer.attempt, answer.why)
-                return None
-            return answer
-        return None
+                break
+            except LedgerUnavailable:
+                if not tries_left:
+                    raise
+        if isinstance(answer, Refused):
+            log.debug("job %s attempt %d: %s", offer.job_id, offer.attempt, answer.why)
+            return None
+        return answer
 
     async def _carry(self, attempt: Attempt, room: Reservation) -> None:
         lease = attempt.granted.lease
@@ -231,8 +240,3 @@ class Supervisor:
         row = WorkerRow(**{name: getattr(self._row, name) for name in self._row.__struct_fields__} | {"state": state})
         with suppress(LedgerUnavailable):  # for people and routing only; no lease depends on it
             await self._ledger.register(row)
-
-    def _say_once(self, text: str) -> None:
-        if text != self._said:
-            self._said = text
-            log.warning("worker %s %s", self._row.name, text)

@@ -56,9 +56,9 @@ def look_at_all() -> Iterator[Process]:
             yield process
 
 
-def mark_of(incarnation: str, n: int) -> str:
-    """What marks the processes of the n-th tree of a worker. `<incarnation>.` marks all of them."""
-    return f"{incarnation}.{n}."
+def mark_of(incarnation: str, n: int | None = None) -> str:
+    """What marks the processes of the n-th tree of a worker; without a number, of all its trees."""
+    return f"{incarnation}." if n is None else f"{incarnation}.{n}."
 
 
 def is_marked(pid: int, mark: str) -> bool:

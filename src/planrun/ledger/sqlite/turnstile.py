@@ -68,7 +68,7 @@ class Turnstile:
         """The error for those who waited in vain: names who holds the ledger, and what to do."""
         ledger = self._path.with_suffix("")
         holder = self.holder() if self.is_held() else 0
-        if not holder:
+        if holder in (0, os.getpid()):  # our own writer has its turn, and waits too
             return LedgerBusy(
                 f"{ledger} has been locked for {waited_s:g} s by a program that is not planrun; "
                 "close it and try again; nothing was done",

@@ -1,0 +1,4 @@
+from planrun.cli import main
+
+if __name__ == "__main__":
+    main()

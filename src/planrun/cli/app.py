@@ -1,0 +1,88 @@
+"""The verbs, and how errors reach the shell. Commands are loaded when they are called, so that each starts fast."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+from planrun.cli.asking import TOKENS
+from planrun.cli.exits import Exit, exit_of
+from planrun.core.errors import PlanrunError
+
+EXIT_CODES = """\
+Exit codes: 0 finished, 1 job failed, 2 usage, 3 still running at the timeout,
+4 canceled, 5 unreachable, 6 unknown id, 7 result no longer kept,
+70 worker fatal (restart it)."""
+
+JOBS = Group("Jobs", sort_key=1)
+BOX = Group("This box", sort_key=2)
+
+VERBS = {
+    "submit": ("planrun.cli.submit:submit", JOBS),
+    "wait": ("planrun.cli.wait:wait", JOBS),
+    "show": ("planrun.cli.show:show", JOBS),
+    "list": ("planrun.cli.list:list_jobs", JOBS),
+    "events": ("planrun.cli.history:events", JOBS),
+    "logs": ("planrun.cli.history:logs", JOBS),
+    "result": ("planrun.cli.wait:result", JOBS),
+    "cancel": ("planrun.cli.cancel:cancel", JOBS),
+    "worker": ("planrun.cli.worker:worker", BOX),
+    "up": ("planrun.cli.up:up", BOX),
+    "check": ("planrun.cli.check:check", BOX),
+}
+
+
+def build_app() -> App:
+    """The command line, with every verb named and none loaded."""
+    app = App(
+        name="planrun",
+        help="Long jobs that finish exactly once: one stored result, one message, one answer.",
+        help_epilogue=EXIT_CODES,
+        help_format="plaintext",
+        default_parameter=Parameter(negative=()),  # no --no-… and --empty-… twins
+        version=_version,
+    )
+    for verb, (home, group) in VERBS.items():
+        app.command(home, name=verb, group=group)
+    return app
+
+
+def run(tokens: Sequence[str]) -> int:
+    """Carry out one command line and return its exit status. Errors are one or two lines on stderr."""
+    TOKENS.set(tuple(tokens))
+    app = build_app()
+    if not tokens or tokens[0] in ("--help", "-h"):
+        for verb in VERBS:
+            app[verb]  # only this page needs every verb's own words
+    try:
+        status = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError as error:
+        _complain(f"{error}\nTry planrun {_verb_of(tokens)}--help.")
+        return Exit.USAGE
+    except PlanrunError as error:
+        _complain(str(error))
+        return exit_of(error)
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough. Nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FINISHED
+    return status if isinstance(status, int) else Exit.FINISHED
+
+
+def _version() -> str:
+    return version("planrun")
+
+
+def _verb_of(tokens: Sequence[str]) -> str:
+    return f"{tokens[0]} " if tokens and tokens[0] in VERBS else ""
+
+
+def _complain(text: str) -> None:
+    print(f"planrun: {text}", file=sys.stderr)

@@ -1,0 +1,206 @@
+"""`planrun check`: is this box fit, and is the ledger whole?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+from planrun.cli.asking import AsJson, Modules, Url, repeated, with_client
+from planrun.cli.exits import Exit
+from planrun.cli.printing import print_facts, print_json, print_table
+from planrun.cli.words import size, span
+from planrun.client import AsyncClient
+from planrun.clock import Instant, SystemClock
+from planrun.config import Place, place_of, url_from
+from planrun.core.errors import Invalid, PlanrunError
+from planrun.core.messages import WorkerRow
+from planrun.lockfile import ProvenDead, prove_dead
+from planrun.wiring import ledger_facts
+from planrun.worker.catalog import open_catalog
+from planrun.worker.environment import job_environment
+from planrun.worker.isolation import probe
+
+BEATS_MISSED_MS = 90_000  # three of the longest heartbeats
+FORGOTTEN_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found, in the order in which it is shown.
+
+    Attributes:
+        facts: For people.
+        document: The same for programs.
+        problems: What is wrong and what to do; empty: all is well.
+    """
+
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    document: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, name: str, shown: str, value: Any) -> None:
+        self.facts.append((name, shown))
+        self.document[name] = value
+
+
+def check(
+    *modules: Modules,
+    import_path: Annotated[tuple[Path, ...], repeated("FOLDER")] = (),
+    capability: Annotated[tuple[str, ...], repeated("CAPABILITY")] = (),
+    scratch: Path | None = None,
+    json: AsJson = False,
+    url: Url = None,
+) -> int:
+    """Look at this box and at the ledger, and say what is wrong. Exit code 1 if anything is.
+
+    For example:
+
+      planrun check
+      planrun check media.jobs --json | jq .problems
+
+    Args:
+        modules: Import path of a module with @job functions: what its kinds need is checked too.
+        import_path: As for planrun worker. Repeat it for more.
+        capability: As for planrun worker. Repeat it for more.
+        scratch: As for planrun worker.
+    """
+    place = place_of(url_from(url))
+    findings = Findings()
+    findings.add("planrun", version("planrun"), version("planrun"))
+    findings.add("python", platform.python_version(), platform.python_version())
+    _look_at_ledger(findings, place, url)
+    level = probe()
+    findings.add("isolation", level.sentence, level.value)
+    _look_at_disk(findings, scratch or place.scratch)
+    if modules:
+        _look_at_modules(findings, modules, (*import_path, Path.cwd()), capability)
+    ok = not findings.problems
+    if json:
+        print_json({"ok": ok, **findings.document, "problems": findings.problems})
+    else:
+        _print_people(findings)
+    return Exit.FINISHED if ok else Exit.FAILED
+
+
+def _look_at_ledger(findings: Findings, place: Place, url: str | None) -> None:
+    if not place.ledger.exists():
+        findings.add("ledger", f"none yet at {place.ledger}: the first submit or worker makes it", None)
+        return
+    try:
+        facts = ledger_facts(url_from(url))
+        findings.add(
+            "ledger",
+            f"{place.ledger}, {facts.engine}, schema {facts.schema}, {size(facts.bytes)}",
+            {"path": str(place.ledger), **asdict(facts)},
+        )
+        counts, broken, workers = with_client(url, _ask)
+    except PlanrunError as error:
+        findings.problems.append(str(error))
+        return
+    findings.add("jobs", ", ".join(f"{count} {state}" for state, count in counts.items()), counts)
+    findings.add("violations", f"{len(broken)}" if broken else "none", broken)
+    findings.problems.extend(f"the ledger breaks a rule: {text}" for text in broken)
+    now = SystemClock.open_system().now()
+    shown = [_worker_facts(worker, now) for worker in workers]
+    findings.document["workers"] = [worker for worker in shown if not worker["forgotten"]]
+
+
+async def _ask(client: AsyncClient) -> tuple[dict[str, int], Sequence[str], Sequence[WorkerRow]]:
+    return await client.counts(), await client.violations(), await client.workers()
+
+
+def _worker_facts(worker: WorkerRow, now: Instant) -> dict[str, Any]:
+    """One worker as it is, not as it last said of itself."""
+    silent_ms = now.wall_ms - worker.seen_at_ms
+    dead = silent_ms > BEATS_MISSED_MS or isinstance(prove_dead(worker), ProvenDead)
+    return {
+        "name": worker.name,
+        "state": "lost" if dead and worker.state != "gone" else worker.state,
+        "seen_at_ms": worker.seen_at_ms,
+        "silent_ms": silent_ms,
+        "forgotten": silent_ms > FORGOTTEN_MS,
+        "host": worker.host,
+        "pid": worker.pid,
+        "slots": worker.slots,
+        "handlers": [
+            {"kind": handler.kind, "version": handler.version, "missing": handler.missing}
+            for handler in worker.handlers
+        ],
+        "capabilities": worker.capabilities,
+    }
+
+
+def _look_at_disk(findings: Findings, scratch: Path) -> None:
+    folder = next(parent for parent in (scratch, *scratch.parents) if parent.is_dir())
+    try:
+        disk = shutil.disk_usage(folder)
+    except OSError as error:
+        findings.problems.append(f"scratch {scratch}: {error.strerror}; choose another folder with --scratch")
+        return
+    findings.add(
+        "scratch",
+        f"{scratch}, {size(disk.free)} free of {size(disk.total)}",
+        {"path": str(scratch), "free_bytes": disk.free, "total_bytes": disk.total},
+    )
+
+
+def _look_at_modules(
+    findings: Findings, modules: Sequence[str], import_path: Sequence[Path], capabilities: Sequence[str]
+) -> None:
+    try:
+        catalog = open_catalog(
+            modules, import_path=import_path, capabilities=capabilities, environment=job_environment(os.environ)
+        )
+    except Invalid as error:
+        findings.problems.append(str(error))
+        return
+    kinds = [
+        {"kind": handler.kind, "version": handler.version, "needs": handler.needs, "missing": handler.missing}
+        for handler in catalog.handlers
+    ]
+    findings.add("kinds", ", ".join(map(_handler_in_words, kinds)), kinds)
+    findings.add("capabilities", ", ".join(catalog.capabilities), catalog.capabilities)
+    findings.problems.extend(catalog.notes)
+    findings.problems.extend(
+        f"kind {handler.kind} {handler.version} needs {need}: install it here, or name it with --capability"
+        for handler in catalog.handlers
+        for need in handler.missing
+    )
+
+
+def _print_people(findings: Findings) -> None:
+    print_facts(findings.facts)
+    workers = findings.document.get("workers", [])
+    if workers:
+        print()
+        print_table(
+            ("worker", "state", "seen", "host", "pid", "slots", "kinds"),
+            (
+                (
+                    worker["name"],
+                    worker["state"],
+                    f"{span(worker['silent_ms'])} ago",
+                    worker["host"],
+                    str(worker["pid"]),
+                    str(worker["slots"]),
+                    ", ".join(_handler_in_words(handler) for handler in worker["handlers"]),
+                )
+                for worker in workers
+            ),
+        )
+    print()
+    for problem in findings.problems:
+        print(f"wrong: {problem}")
+    if not findings.problems:
+        print("all is well")
+
+
+def _handler_in_words(handler: dict[str, Any]) -> str:
+    lacks = f" (lacks {', '.join(handler['missing'])})" if handler["missing"] else ""
+    return f"{handler['kind']} {handler['version']}{lacks}"

@@ -1,0 +1,62 @@
+"""`planrun list`."""
+
+from __future__ import annotations
+
+import sys
+
+from planrun.cli.asking import AsJson, Url, with_client
+from planrun.cli.exits import Exit
+from planrun.cli.printing import print_json, print_table
+from planrun.cli.words import moment, state_in_words
+from planrun.clock import SystemClock
+
+
+def list_jobs(
+    *,
+    namespace: str | None = None,
+    kind: str | None = None,
+    state: str | None = None,
+    limit: int = 50,
+    before: int | None = None,
+    json: AsJson = False,
+    url: Url = None,
+) -> int:
+    """List jobs, newest first.
+
+    For example:
+
+      planrun list --state failed
+      planrun list --kind preview --limit 500 --json | jq -r '.jobs[].job_id'
+
+    Args:
+        namespace: Only of this namespace.
+        kind: Only of this kind.
+        state: Only queued, running, finished, failed or canceled.
+        limit: How many.
+        before: The cursor that the page before ended with.
+    """
+    page = with_client(
+        url,
+        lambda client: client.list(namespace=namespace, kind=kind, state=state, limit=limit, before=before),
+    )
+    if json:
+        print_json({"jobs": page.jobs, "before": page.before})
+        return Exit.FINISHED
+    now = SystemClock.open_system().now()
+    print_table(
+        ("job", "kind", "namespace", "state", "created", "key"),
+        (
+            (
+                row.job_id,
+                f"{row.kind} {row.version}",
+                row.namespace,
+                state_in_words(row, now),
+                moment(row.created_at_ms, now),
+                row.key or "",
+            )
+            for row in page.jobs
+        ),
+    )
+    if page.before is not None:
+        print(f"More: --before {page.before}", file=sys.stderr)
+    return Exit.FINISHED

@@ -1,0 +1,179 @@
+"""`planrun wait` and `planrun result`: the answer, and an exit code for each end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json as json_module
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from planrun.cli.asking import AsJson, JobId, Url, with_client
+from planrun.cli.exits import Exit, exit_of, exit_of_state
+from planrun.cli.printing import clean, print_facts, print_json
+from planrun.cli.words import failure_in_words, size, state_in_words
+from planrun.client import Answer, AsyncClient
+from planrun.clock import SystemClock
+from planrun.core.errors import Invalid, PlanrunError, WaitTimeout
+from planrun.core.messages import JobRow
+
+
+def wait(
+    *jobs: JobId,
+    timeout_s: Annotated[float | None, Parameter(env_var="PLANRUN_WAIT_TIMEOUT_S")] = None,
+    json: AsJson = False,
+    url: Url = None,
+) -> int:
+    """Wait until a job has ended, and print its answer. It is the same for everyone who asks.
+
+    With several jobs the exit code is that of the first one that did not finish, and --json prints a list.
+
+    For example:
+
+      planrun wait 0b9f2c1e-4c0a-5d7c-9a57-0c1d2f3e4a5b
+      planrun wait my-request-7 --timeout-s 60 --json | jq .outputs
+
+    Args:
+        timeout_s: Give up after so many seconds; the job goes on.
+    """
+    if not jobs:
+        raise Invalid("name at least one JOB")
+    answers = with_client(url, lambda client: _wait_all(client, jobs, timeout_s))
+    if json:
+        documents = [_as_document(job, answer) for job, answer in zip(jobs, answers, strict=True)]
+        print_json(documents[0] if len(jobs) == 1 else documents)
+    statuses = [_report(answer, as_json=json) for answer in answers]
+    return next((status for status in statuses if status is not Exit.FINISHED), Exit.FINISHED)
+
+
+def result(job: JobId, /, *, json: AsJson = False, url: Url = None) -> int:
+    """Print the answer of an ended job, without waiting.
+
+    For example:
+
+      planrun result my-request-7 --json | jq -r .outputs.preview.path
+    """
+    answer = with_client(url, lambda client: client.result(job))
+    return print_answer(answer, as_json=json)
+
+
+async def waiting(client: AsyncClient, job: str, timeout_s: float | None) -> Answer:
+    """Wait for one job while stderr says what it waits for. Ctrl-C ends only the waiting.
+
+    Raises:
+        WaitTimeout: At the timeout, or at Ctrl-C.
+    """
+    status = StatusLine()
+    try:
+        with interruptible(job):
+            return await client.wait(job, timeout_s=timeout_s, on_change=status.show)
+    finally:
+        status.clear()
+
+
+@contextlib.contextmanager
+def interruptible(*jobs: str) -> Iterator[None]:
+    """Ctrl-C cancels the waiting task; say what that means, and what it does not."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        names = " ".join(jobs)
+        raise WaitTimeout(f"stopped waiting; the work goes on. `planrun wait {names}` waits again") from None
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> Exit:
+    """Print one answer, and say what the shell sees of it."""
+    if as_json:
+        print_json(answer.as_dict())
+    else:
+        _print_words(answer)
+    return exit_of_state(answer.state)
+
+
+class StatusLine:
+    """What is being waited for: one line that is rewritten on a terminal, a line per change in a log."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock.open_system()
+        self._rewrites = sys.stderr.isatty()
+        self._shown = ""
+        self._step: object = None
+
+    def show(self, row: JobRow) -> None:
+        """Say where the job is, if that is news."""
+        text = clean(state_in_words(row, self._clock.now())).replace("\n", " ")
+        if self._rewrites:
+            if text != self._shown:
+                self.clear()
+                self._shown = text
+                print(f"{text:.100}", end="", file=sys.stderr, flush=True)
+            return
+        step = (row.state, row.attempt, row.worker)
+        if step != self._step:
+            self._step = step
+            print(text, file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the line away again."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = ""
+
+
+async def _wait_all(
+    client: AsyncClient, jobs: Sequence[str], timeout_s: float | None
+) -> Sequence[Answer | PlanrunError]:
+    """The answers of all jobs in their order; several are waited for at once. One job's error is raised."""
+    if len(jobs) == 1:
+        return [await waiting(client, jobs[0], timeout_s)]
+
+    async def one(job: str) -> Answer | PlanrunError:
+        try:
+            return await client.wait(job, timeout_s=timeout_s)
+        except PlanrunError as error:
+            return error
+
+    with interruptible(*jobs):
+        return await asyncio.gather(*map(one, jobs))
+
+
+def _as_document(job: str, answer: Answer | PlanrunError) -> dict[str, object]:
+    if isinstance(answer, Answer):
+        return answer.as_dict()
+    return {"job_id": job, "exit": int(exit_of(answer)), "problem": str(answer)}
+
+
+def _report(answer: Answer | PlanrunError, *, as_json: bool) -> Exit:
+    if isinstance(answer, PlanrunError):
+        print(f"planrun: {answer}", file=sys.stderr)
+        return exit_of(answer)
+    if not as_json:
+        _print_words(answer)
+    return exit_of_state(answer.state)
+
+
+def _print_words(answer: Answer) -> None:
+    end = f"{answer.state} ({answer.reason})" if answer.reason else str(answer.state)
+    print(f"{answer.job_id} {end}")
+    print_facts(answer_facts(answer))
+
+
+def answer_facts(answer: Answer) -> Sequence[tuple[str, str]]:
+    """What an answer holds, as name and value."""
+    facts: list[tuple[str, str]] = []
+    if answer.error is not None:
+        facts += [("error", failure_in_words(answer.error)), ("printed", answer.error.tail.rstrip())]
+    for name, output in answer.as_dict()["outputs"].items():
+        where = output["path"] or f"{output['key']} (not on this box)"
+        facts.append((name, f"{where}  {size(output['bytes'])}"))
+    if answer.value is not None:
+        facts.append(("value", value_text(answer.value)))
+    return facts
+
+
+def value_text(value: object) -> str:
+    """A JSON value in one line."""
+    return json_module.dumps(value, ensure_ascii=False)

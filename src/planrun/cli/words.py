@@ -1,0 +1,69 @@
+"""How people read a job: states, times, ages and sizes in words. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from planrun.clock import Instant
+from planrun.core.life import State
+from planrun.core.messages import Failure, JobRow
+
+
+def state_in_words(row: JobRow, now: Instant) -> str:
+    """Where a job is, in one line."""
+    match row.state:
+        case State.QUEUED:
+            wait_ms = row.not_before_ms - now.boot_ms
+            if wait_ms > 0:
+                return f"queued, attempt {row.attempt} not before {span(wait_ms)}"
+            return f"waiting for a worker, attempt {row.attempt}"
+        case State.RUNNING:
+            return f"running{_on(row)}, attempt {row.attempt}{progress_in_words(row)}"
+        case State.CANCELED:
+            return f"canceled (stopping{_on(row)})" if row.stopping else "canceled"
+        case State.FAILED:
+            return f"failed ({row.reason})"
+        case State.FINISHED:
+            return "finished"
+
+
+def progress_in_words(row: JobRow) -> str:
+    """What the job last said of itself, with its separator; empty if nothing."""
+    fraction = "" if row.fraction is None else f", {row.fraction:.0%}"
+    return f"{fraction}: {row.message}" if row.message else fraction
+
+
+def failure_in_words(error: Failure) -> str:
+    return f"{error.message} [{error.code}]" if error.code else error.message
+
+
+def moment(at_ms: int, now: Instant) -> str:
+    """A wall time as local ISO, with its distance from now."""
+    when = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
+    distance = now.wall_ms - at_ms
+    return f"{when} ({span(distance)} ago)" if distance >= 0 else f"{when} (in {span(-distance)})"
+
+
+def span(ms: int) -> str:
+    """A duration, to two digits that matter: 0.4 s, 12 s, 5 min, 3 h, 2 d."""
+    seconds = ms / 1000
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for unit, length, next_length in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < next_length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
+
+
+def size(count: int) -> str:
+    """Bytes: 812 B, 1.4 MiB."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def _on(row: JobRow) -> str:
+    return f" on {row.worker}" if row.worker else ""

@@ -1,0 +1,263 @@
+"""What one submit says: checked at the door, made absolute, and hashed.
+
+Two digests, for two questions:
+
+* `request_hash`: is this the same *call*? Everything that was asked of the job, and nothing that may
+  change by itself, so that a retry is recognised even when the input file is gone by then. Who asks,
+  and who wants the answer, is no part of it.
+* `content_hash`: is this the same *work*? Kind, version, params and inputs with their fingerprints
+  (size and mtime), so that a replaced file is other content.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypedDict
+from urllib.parse import unquote, urlsplit
+
+from planrun.config import PARAMS_BYTES_MAX
+from planrun.core.errors import Invalid
+from planrun.core.messages import SubmitRequest
+from planrun.core.names import CONTENT_KEY, NAME_RULE, digest, is_name
+from planrun.core.routes import check_route
+from planrun.core.values import check_json
+
+KEY_CHARS_MAX = 512
+PRIORITY_MAX = 2**31 - 1
+SECONDS_MAX = 1e10
+
+
+class SubmitOptions(TypedDict, total=False):
+    """The options of a submit, as keyword arguments; meanings and defaults are those of `Submit`."""
+
+    version: str
+    inputs: Mapping[str, str | Path]
+    params: Mapping[str, Any]
+    key: str | None
+    request_id: str | None
+    namespace: str
+    needs: Sequence[str]
+    priority: int
+    delay_s: float
+    max_attempts: int
+    deadline_s: float | None
+    subscribers: Sequence[str]
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """One job to submit.
+
+    Attributes:
+        kind: What to run, as declared with `@job`.
+        version: Exact version of the kind.
+        inputs: Input name → local file: a path, or a `file:` URI. It must exist when it is submitted.
+        params: JSON values: text, whole numbers, finite floats, booleans, None, lists and dicts with text keys.
+        key: The operation that is asked for. Whoever submits the same kind, version and key joins the running job or
+            gets the stored answer; other content under it is a Conflict. `"content"`: made from kind, version, params
+            and inputs. None: never joined.
+        request_id: Identity of this call; give it to be able to repeat a call whose reply was lost, also after a
+            restart. None: a fresh one, equal on the retries that the client makes itself.
+        namespace: Whose job it is. Keys and request ids of two namespaces never meet.
+        needs: Capabilities beside those that the kind declares.
+        priority: Higher runs earlier.
+        delay_s: Not before so many seconds from now.
+        max_attempts: How often the job may fail by its own fault before it ends as exhausted.
+        deadline_s: The job fails if it has not ended so many seconds from now.
+        subscribers: Routes that get the answer, `webhook:https://…` or `command:PROGRAM ARGUMENT…`.
+        who: Who asks, for the history.
+    """
+
+    kind: str
+    version: str = "v1"
+    inputs: Mapping[str, str | Path] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    key: str | None = None
+    request_id: str | None = None
+    namespace: str = "default"
+    needs: Sequence[str] = ()
+    priority: int = 0
+    delay_s: float = 0
+    max_attempts: int = 4
+    deadline_s: float | None = None
+    subscribers: Sequence[str] = ()
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A checked submit, ready for the ledger.
+
+    Attributes:
+        request: What to say to the ledger.
+        unreadable: Why an input cannot be read, empty if all can. It refuses a new request; a request that the ledger
+            already knows is still the same call.
+    """
+
+    request: SubmitRequest
+    unreadable: str
+
+
+def ask(submit: Submit, *, request_id: str, wall_ms: int) -> Asked:
+    """Check a submit and turn it into a request.
+
+    Args:
+        request_id: Used if the submit names none.
+        wall_ms: Now, UTC milliseconds: where `deadline_s` counts from.
+
+    Raises:
+        Invalid: Something cannot be right; says what and what to do. Unreadable inputs are not raised, see `Asked`.
+    """
+    _check_names(submit)
+    _check_numbers(submit)
+    for route in submit.subscribers:
+        check_route(route)
+    params = dict(submit.params)
+    check_json(params, bytes_max=PARAMS_BYTES_MAX, what="params")
+    inputs = {name: _local_path(name, uri) for name, uri in submit.inputs.items()}
+    fingerprints, unreadable = _fingerprints(inputs)
+    wanted: dict[str, Any] = {
+        "kind": submit.kind,
+        "version": submit.version,
+        "params": params,
+        "inputs": {name: str(path) for name, path in inputs.items()},
+    }
+    content_hash = digest(wanted | {"inputs": fingerprints})
+    request_hash = digest(
+        wanted
+        | {
+            "key": submit.key,
+            "needs": list(submit.needs),
+            "priority": submit.priority,
+            "delay_s": float(submit.delay_s),
+            "max_attempts": submit.max_attempts,
+            "deadline_s": None if submit.deadline_s is None else float(submit.deadline_s),
+        }
+    )
+    request = SubmitRequest(
+        request_id=submit.request_id or request_id,
+        kind=submit.kind,
+        version=submit.version,
+        namespace=submit.namespace,
+        inputs=wanted["inputs"],
+        params=params,
+        needs=tuple(submit.needs),
+        content_hash=content_hash,
+        request_hash=request_hash,
+        key=content_hash if submit.key == CONTENT_KEY else submit.key,
+        priority=submit.priority,
+        delay_s=submit.delay_s,
+        max_attempts=submit.max_attempts,
+        deadline_at_ms=None if submit.deadline_s is None else wall_ms + int(submit.deadline_s * 1000),
+        subscribers=tuple(submit.subscribers),
+        who=submit.who,
+    )
+    return Asked(request, unreadable)
+
+
+def _check_names(submit: Submit) -> None:
+    named: list[tuple[str, object]] = [
+        ("kind", submit.kind),
+        ("version", submit.version),
+        ("namespace", submit.namespace),
+        *(("input name", name) for name in _mapping("inputs", submit.inputs)),
+        *(("need", need) for need in _texts("needs", submit.needs)),
+    ]
+    _mapping("params", submit.params)
+    _texts("subscribers", submit.subscribers)
+    for what, name in named:
+        if not isinstance(name, str) or not is_name(name):
+            raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
+    for what, text in (("key", submit.key), ("request_id", submit.request_id)):
+        if text is not None and not (isinstance(text, str) and 0 < len(text) <= KEY_CHARS_MAX and _is_utf8(text)):
+            raise Invalid(f"{what}: pass text of 1 to {KEY_CHARS_MAX} characters, not {text!r:.80}")
+    if not isinstance(submit.who, str) or not _is_utf8(submit.who):
+        raise Invalid(f"who: pass text, not {submit.who!r:.80}")
+
+
+def _check_numbers(submit: Submit) -> None:
+    if not _is_whole(submit.priority) or abs(submit.priority) > PRIORITY_MAX:
+        raise Invalid(f"priority {submit.priority!r}: use a whole number between -{PRIORITY_MAX} and {PRIORITY_MAX}")
+    if not _is_whole(submit.max_attempts) or not 1 <= submit.max_attempts <= PRIORITY_MAX:
+        raise Invalid(f"max_attempts {submit.max_attempts!r}: use a whole number, at least 1")
+    if not _is_seconds(submit.delay_s):
+        raise Invalid(f"delay_s {submit.delay_s!r}: use seconds from now, 0 or more")
+    if submit.deadline_s is not None and (not _is_seconds(submit.deadline_s) or submit.deadline_s == 0):
+        raise Invalid(f"deadline_s {submit.deadline_s!r}: use seconds from now, more than 0")
+
+
+def _mapping(what: str, given: object) -> Mapping[Any, Any]:
+    if not isinstance(given, Mapping):
+        raise Invalid(f"{what}: pass a dict, not {type(given).__name__}")
+    return given
+
+
+def _texts(what: str, given: object) -> Sequence[str]:
+    # A lone string is a sequence of letters: certainly not what was meant.
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(text, str) for text in given):
+        raise Invalid(f"{what}: pass a list of texts, not {given!r:.80}")
+    return given
+
+
+def _is_utf8(text: str) -> bool:
+    """Can it be stored and sent? A lone surrogate or a NUL cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _is_seconds(number: object) -> bool:
+    """0 or more, and not so far away that a date no longer holds it."""
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number < SECONDS_MAX
+
+
+def _local_path(name: str, uri: str | Path) -> Path:
+    if isinstance(uri, os.PathLike):
+        uri = os.fspath(uri)
+    if not isinstance(uri, str) or not uri:
+        raise Invalid(f"input {name}: pass a path or a file: URI, not {uri!r}")
+    if uri.startswith("file:"):
+        parts = urlsplit(uri)
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise Invalid(f"input {name}: {uri} names no file of this box; write file:///absolute/path")
+        uri = unquote(parts.path)
+    elif "://" in uri:
+        raise Invalid(f"input {name}: {uri}: unknown scheme; copy it to a local file and pass the path")
+    if not _is_utf8(uri):
+        raise Invalid(f"input {name}: {uri!r}: the path is not valid UTF-8 text; rename the file")
+    return Path(uri).expanduser().absolute()
+
+
+def _fingerprints(inputs: Mapping[str, Path]) -> tuple[dict[str, list[Any]], str]:
+    """For each input its path, size and mtime; and why the first unreadable one is so."""
+    fingerprints: dict[str, list[Any]] = {}
+    unreadable = ""
+    for name, path in inputs.items():
+        try:
+            status = path.stat()
+        except OSError as error:
+            why = "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error))
+            unreadable = unreadable or f"input {name}: {path}: {why}; nothing was submitted"
+            continue
+        fingerprints[name] = [str(path), status.st_size, status.st_mtime_ns]
+        if stat.S_ISDIR(status.st_mode):
+            why = "is a folder; pass one file, such as an archive of it"
+        elif not stat.S_ISREG(status.st_mode):
+            why = "is not a regular file; copy its content to one"
+        elif not os.access(path, os.R_OK):
+            why = "cannot be read by this user; change its permissions"
+        else:
+            continue
+        unreadable = unreadable or f"input {name}: {path} {why}"
+    return fingerprints, unreadable

@@ -1,0 +1,208 @@
+"""The client for programs without an event loop: every call runs on the async client, in one background thread."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from planrun.client.answer import Answer
+from planrun.client.async_client import SUBMIT_TIMEOUT_S, AsyncClient, JobPage
+from planrun.client.content import Submit, SubmitOptions
+from planrun.client.handle import AsyncJobHandle
+from planrun.core.errors import PlanrunError
+from planrun.core.life import State
+from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow, WorkerRow
+
+T = TypeVar("T")
+
+
+class Client:
+    """Submit jobs, wait for their answers, cancel them and look at them.
+
+        with Client("sqlite:///media.db") as planrun:
+            job = planrun.submit("preview", inputs={"upload": "in/42.mov"}, key="video-42/preview")
+            answer = job.wait(timeout_s=900)
+
+    Threads may share it. It works in a thread whose own event loop runs, and blocks that loop. A forked
+    child needs a client of its own. Meanings, units and errors of the verbs are those of `AsyncClient`.
+
+    Args:
+        url: Where planrun lives; None: PLANRUN_URL, else `sqlite:///planrun.db`.
+    """
+
+    def __init__(self, url: str | None = None) -> None:
+        self._start(AsyncClient(url))
+
+    @classmethod
+    def over(cls, client: AsyncClient) -> Self:
+        """A facade over this client, which is opened, if need be, and used in the background thread alone."""
+        facade = cls.__new__(cls)
+        facade._start(client)
+        return facade
+
+    def _start(self, client: AsyncClient) -> None:
+        self._client = client
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._waiting: set[concurrent.futures.Future[Any]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="planrun-client", daemon=True)
+        self._thread.start()
+        try:
+            self._run(client.__aenter__)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the ledger and end the thread. Calls that still wait end with an error. A second call does nothing."""
+        with self._closing:
+            if self._closed or os.getpid() != self._pid:
+                return
+            self._closed = True
+        for future in list(self._waiting):
+            future.cancel()
+        asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def submit(self, kind: str, *, timeout_s: float = SUBMIT_TIMEOUT_S, **options: Unpack[SubmitOptions]) -> JobHandle:
+        """See `AsyncClient.submit`."""
+        return self._held(self._run(lambda: self._client.submit(kind, timeout_s=timeout_s, **options)))
+
+    def submit_many(self, submits: Iterable[Submit], *, timeout_s: float = SUBMIT_TIMEOUT_S) -> Sequence[JobHandle]:
+        """See `AsyncClient.submit_many`."""
+        submits = tuple(submits)
+        return [self._held(job) for job in self._run(lambda: self._client.submit_many(submits, timeout_s=timeout_s))]
+
+    def cancel(self, job: str, *, why: str = "", who: str = "") -> CancelReply:
+        """See `AsyncClient.cancel`."""
+        return self._run(lambda: self._client.cancel(job, why=why, who=who))
+
+    def job(self, job: str, *, namespace: str | None = None) -> JobHandle:
+        """See `AsyncClient.job`."""
+        return self._held(self._run(lambda: self._client.job(job, namespace=namespace)))
+
+    def wait(self, job: str, *, timeout_s: float | None = None) -> Answer:
+        """See `AsyncClient.wait`."""
+        return self._run(lambda: self._client.wait(job, timeout_s=timeout_s))
+
+    def result(self, job: str) -> Answer:
+        """See `AsyncClient.result`."""
+        return self._run(lambda: self._client.result(job))
+
+    def show(self, job: str) -> JobRow:
+        """See `AsyncClient.show`."""
+        return self._run(lambda: self._client.show(job))
+
+    def list(
+        self,
+        *,
+        namespace: str | None = None,
+        kind: str | None = None,
+        state: State | str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+    ) -> JobPage:
+        """See `AsyncClient.list`."""
+        return self._run(
+            lambda: self._client.list(namespace=namespace, kind=kind, state=state, limit=limit, before=before)
+        )
+
+    def events(self, job: str) -> Sequence[EventRow]:
+        """See `AsyncClient.events`."""
+        return self._run(lambda: self._client.events(job))
+
+    def attempts(self, job: str) -> Sequence[AttemptRow]:
+        """See `AsyncClient.attempts`."""
+        return self._run(lambda: self._client.attempts(job))
+
+    def logs(self, job: str, *, attempt: int | None = None) -> str:
+        """See `AsyncClient.logs`."""
+        return self._run(lambda: self._client.logs(job, attempt=attempt))
+
+    def counts(self, *, namespace: str | None = None) -> dict[str, int]:
+        """See `AsyncClient.counts`."""
+        return self._run(lambda: self._client.counts(namespace=namespace))
+
+    def workers(self) -> Sequence[WorkerRow]:
+        """See `AsyncClient.workers`."""
+        return self._run(self._client.workers)
+
+    def _held(self, job: AsyncJobHandle) -> JobHandle:
+        return JobHandle(self, job.id, job.disposition)
+
+    def _run(self, verb: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if os.getpid() != self._pid:
+            raise PlanrunError("this client was opened before a fork; open a new Client in the child process")
+        with self._closing:
+            if self._closed:
+                raise PlanrunError("this client is closed; open a new one")
+            future = asyncio.run_coroutine_threadsafe(verb(), self._loop)
+            self._waiting.add(future)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise PlanrunError("this client was closed while the call was waiting") from None
+        except BaseException:
+            future.cancel()  # Ctrl-C in the calling thread: do not go on behind its back
+            raise
+        finally:
+            self._waiting.discard(future)
+
+
+@dataclass(frozen=True, slots=True)
+class JobHandle:
+    """One job, held by the application.
+
+    Attributes:
+        id: The job's id: all that a caller has to keep.
+        disposition: What the submit did: `new`, `repeated` (same request), `joined` (same key, still open), `answered`
+            (stored result); `known` if it was only looked up.
+    """
+
+    client: Client
+    id: str
+    disposition: str
+
+    def wait(self, *, timeout_s: float | None = None) -> Answer:
+        """See `AsyncClient.wait`."""
+        return self.client.wait(self.id, timeout_s=timeout_s)
+
+    def result(self) -> Answer:
+        """See `AsyncClient.result`."""
+        return self.client.result(self.id)
+
+    def cancel(self, *, why: str = "", who: str = "") -> CancelReply:
+        """See `AsyncClient.cancel`."""
+        return self.client.cancel(self.id, why=why, who=who)
+
+    def show(self) -> JobRow:
+        """See `AsyncClient.show`."""
+        return self.client.show(self.id)
+
+    def events(self) -> Sequence[EventRow]:
+        """See `AsyncClient.events`."""
+        return self.client.events(self.id)
+
+    def attempts(self) -> Sequence[AttemptRow]:
+        """See `AsyncClient.attempts`."""
+        return self.client.attempts(self.id)
+
+    def logs(self, *, attempt: int | None = None) -> str:
+        """See `AsyncClient.logs`."""
+        return self.client.logs(self.id, attempt=attempt)

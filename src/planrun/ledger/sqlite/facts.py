@@ -1,0 +1,49 @@
+"""What `planrun check` says of a ledger's file, without writing to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from planrun.core.errors import LedgerUnusable
+from planrun.ledger.sqlite.database import connect, migrations, refuse_unsafe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerFacts:
+    """Attributes:
+    engine: Name and version of the database library.
+    schema: Number of the newest migration in the file.
+    schema_known: Number of the newest migration that this planrun knows.
+    bytes: Size of the file, with its write-ahead log.
+    """
+
+    engine: str
+    schema: int
+    schema_known: int
+    bytes: int
+
+
+def facts_of(path: Path) -> LedgerFacts:
+    """Read the facts of an existing ledger.
+
+    Raises:
+        LedgerUnusable: The file must not be opened here; says why.
+    """
+    refuse_unsafe(path)
+    connection = connect(path, read_only=True)
+    try:
+        schema = connection.pragma("user_version")
+    except apsw.Error as error:
+        raise LedgerUnusable(f"{path} cannot be read: {error}") from None
+    finally:
+        connection.close()
+    files = (path, path.with_name(f"{path.name}-wal"))
+    return LedgerFacts(
+        engine=f"SQLite {apsw.sqlite_lib_version()}",
+        schema=schema,
+        schema_known=migrations()[-1][0],
+        bytes=sum(file.stat().st_size for file in files if file.exists()),
+    )

@@ -1,0 +1,185 @@
+"""Which files are opened, which are refused with a reason, and what a backup is worth."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import apsw
+import pytest
+
+from planrun.core.errors import Invalid, LedgerUnusable
+from planrun.ledger.contract import Ledger
+from planrun.ledger.sqlite import database
+from planrun.wiring import open_ledger
+
+from .plain import a_party, a_request
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_ledger_is_made_where_there_is_none(ledger: Ledger, path: Path) -> None:
+    assert sum((await ledger.counts(None)).values()) == 0
+    assert is_there(path)
+
+
+async def test_every_commit_is_on_the_disk_before_it_is_answered(ledger: Ledger, path: Path) -> None:
+    """With anything less than FULL a power cut takes back what was promised."""
+    connection = database.connect(path)
+
+    assert connection.pragma("synchronous") == 2
+    assert connection.pragma("journal_mode") == "wal"
+
+
+async def test_a_reopened_ledger_knows_everything(url: str) -> None:
+    first = open_ledger(url)
+    [reply] = await first.submit([a_request("r1")])
+    await first.close()
+
+    second = open_ledger(url)
+    row = await second.job(None, reply.job_id)
+    await second.close()
+
+    assert row is not None
+    assert row.created_at_ms > 0
+
+
+async def test_a_schema_of_a_newer_planrun_is_refused_and_left_alone(url: str, path: Path) -> None:
+    await open_ledger(url).close()
+    newest = database.migrations()[-1][0]
+    with apsw.Connection(str(path)) as connection:
+        connection.pragma("user_version", newest + 1)
+
+    with pytest.raises(LedgerUnusable, match=rf"newer planrun.*schema {newest + 1}.*upgrade"):
+        open_ledger(url)
+    assert apsw.Connection(str(path)).pragma("user_version") == newest + 1
+
+
+async def test_another_programs_database_is_refused_and_left_alone(url: str, path: Path) -> None:
+    with apsw.Connection(str(path)) as connection:
+        connection.execute("CREATE TABLE songs(title)")
+
+    with pytest.raises(LedgerUnusable, match="another program"):
+        open_ledger(url)
+    names = apsw.Connection(str(path)).execute("SELECT name FROM sqlite_schema").fetchall()
+    assert names == [("songs",)]
+
+
+async def test_a_file_that_is_no_database_is_refused(url: str, path: Path) -> None:
+    fill(path, "a shopping list, long enough to be looked at as a header by anybody who cares\n" * 20)
+
+    with pytest.raises(LedgerUnusable, match="not a SQLite file"):
+        open_ledger(url)
+
+
+async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LedgerUnusable, match=r"no folder .*missing"):
+        open_ledger(f"sqlite:///{tmp_path}/missing/ledger.db")
+
+
+@pytest.mark.parametrize("version", ["3.7.0", "3.40.1", "3.44.5", "3.50.6", "3.51.2"])
+async def test_a_sqlite_with_the_wal_reset_bug_is_refused(
+    monkeypatch: pytest.MonkeyPatch, url: str, path: Path, version: str
+) -> None:
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: version)
+
+    with pytest.raises(LedgerUnusable, match=rf"SQLite {version}.*3\.51\.3"):
+        open_ledger(url)
+    assert not is_there(path)
+
+
+@pytest.mark.parametrize("version", ["3.44.6", "3.50.7", "3.51.3", "3.54.0", "4.0.0"])
+async def test_a_sqlite_with_the_fix_is_taken(monkeypatch: pytest.MonkeyPatch, url: str, version: str) -> None:
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: version)
+
+    await open_ledger(url).close()
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "9p", "fuse.sshfs"])
+async def test_a_network_filesystem_is_refused(
+    monkeypatch: pytest.MonkeyPatch, url: str, path: Path, kind: str
+) -> None:
+    monkeypatch.setattr(database, "filesystem_of", lambda folder: kind)
+
+    with pytest.raises(LedgerUnusable, match=rf"network filesystem \({kind}\).*local disk"):
+        open_ledger(url)
+    assert not is_there(path)
+
+
+def test_the_innermost_mount_says_what_filesystem_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    inner = tmp_path / "with space"
+    inner.mkdir()
+    mounts = f"/dev/a / ext4 rw 0 0\nserver:/x {str(tmp_path).replace(' ', chr(92) + '040')} nfs4 rw 0 0\n"
+    mounts += f"/dev/b {str(inner).replace(' ', chr(92) + '040')} xfs rw 0 0\n"
+    real = Path.read_text
+    monkeypatch.setattr(
+        Path, "read_text", lambda file, *a: mounts if str(file) == "/proc/self/mounts" else real(file, *a)
+    )
+
+    assert database.filesystem_of(Path("/")) == "ext4"
+    assert database.filesystem_of(tmp_path) == "nfs4"
+    assert database.filesystem_of(inner) == "xfs"
+
+
+@pytest.mark.slow
+async def test_six_processes_that_open_a_new_file_at_once_agree_on_one_ledger(url: str, ledger: Ledger) -> None:
+    """All of them want to create it."""
+    parties = [a_party(url, f"p{n}", 2) for n in range(6)]
+    processes = [party.__enter__() for party in parties]
+    try:
+        codes = [await asyncio.to_thread(process.wait, 60) for process in processes]
+    finally:
+        for party in parties:
+            party.__exit__(None, None, None)
+
+    assert codes == [0] * 6
+    assert (await ledger.counts(None))["queued"] == 12
+
+
+# --- backup ---
+
+
+async def test_a_backup_opens_as_a_ledger_with_all_that_was_in_it(ledger: Ledger, tmp_path: Path) -> None:
+    [reply] = await ledger.submit([a_request("r1", key="k")])
+
+    await ledger.backup(str(tmp_path / "copy.db"))
+    await ledger.submit([a_request("r2")])
+
+    copy = open_ledger(f"sqlite:///{tmp_path}/copy.db")
+    assert (await copy.job(None, reply.job_id)) == (await ledger.job(None, reply.job_id))
+    assert (await copy.counts(None))["queued"] == 1
+    assert await copy.violations() == []
+    await copy.close()
+
+
+async def test_a_backup_never_overwrites(ledger: Ledger, tmp_path: Path) -> None:
+    fill(tmp_path / "copy.db", "precious")
+
+    with pytest.raises(Invalid, match="never overwrites"):
+        await ledger.backup(str(tmp_path / "copy.db"))
+    assert is_there(tmp_path / "copy.db", text="precious")
+
+
+async def test_a_backup_while_others_write_is_whole(ledger: Ledger, tmp_path: Path) -> None:
+    async def write() -> None:
+        for n in range(200):
+            await ledger.submit([a_request(f"r{n}")])
+
+    writing = asyncio.ensure_future(write())
+    await ledger.submit([a_request("first")])
+    await ledger.backup(str(tmp_path / "copy.db"))
+    await writing
+
+    copy = apsw.Connection(str(tmp_path / "copy.db"))
+    counted = copy.execute("SELECT (SELECT count(*) FROM job), (SELECT count(*) FROM request)").fetchall()[0]
+    jobs, requests = (int(str(n)) for n in counted)
+    assert copy.pragma("integrity_check") == "ok"
+    assert 1 <= jobs == requests <= 201
+
+
+def fill(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def is_there(path: Path, *, text: str | None = None) -> bool:
+    return path.exists() and (text is None or path.read_text() == text)
