@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -69,31 +72,39 @@ async def test_c48_a_job_that_ends_within_its_drain_time_is_not_handed_back(lab:
     assert lab.starts(late) == []
 
 
+@contextmanager
+def container(lab: Lab, shell: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process table of its own, in which `sh -c` of this line is process 1."""
+    worker = f"{sys.executable} -m tests.worker_main {lab.url} '{json.dumps({'lease_s': LONG_LEASE_S})}'"
+    unshare = [shutil.which("unshare") or "", "--pid", "--fork", "--mount-proc", "sh", "-c"]
+    process = subprocess.Popen([*unshare, shell.replace("WORKER", worker)], cwd=ROOT)
+    try:
+        yield process
+    finally:
+        for pid in children_of(process.pid):
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+
 @pytest.mark.needs("unshare")
 @pytest.mark.needs_root
-@pytest.mark.parametrize("shell", ["exec {worker}", "{worker} & trap 'kill -TERM $!' TERM; wait $!; wait $!"])
+@pytest.mark.parametrize("shell", ["exec WORKER", "WORKER & trap 'kill -TERM $!' TERM; wait $!; wait $!"])
 async def test_c48_sigterm_reaches_a_worker_below_a_shell_that_is_process_1(lab: Lab, shell: str) -> None:
     """As in a container: the shell became the worker, or passes the signal on. Another worker goes on within a second.
 
     The two have different process tables, so the pid that the ledger knows says nothing.
     """
-    command = f"{sys.executable} -m tests.worker_main {lab.url} '{{\"lease_s\": {LONG_LEASE_S}}}'"
-    unshare = [shutil.which("unshare") or "", "--pid", "--fork", "--mount-proc", "sh", "-c"]
-    container = subprocess.Popen([*unshare, shell.format(worker=command)], cwd=ROOT)
-    try:
+    with container(lab, shell) as outside:
         await lab.ready(1)
         job_id = await lab.submit("nap", {"seconds": 60})
         await lab.started(job_id, 1)
         lab.start_worker(lease_s=LONG_LEASE_S)
         await lab.ready(2)
-        [shell_pid] = children_of(container.pid)
+        [first] = children_of(outside.pid)
         told_at = boottime()
-        os.kill(shell_pid, signal.SIGTERM)
+        os.kill(first, signal.SIGTERM)
         second = await lab.started(job_id, 2)
-        code = container.wait(10)
-    finally:
-        container.kill()
-        container.wait()
+        code = outside.wait(10)
 
     row = await lab.job(job_id)
     assert second.at - told_at < 1
@@ -104,26 +115,20 @@ async def test_c48_sigterm_reaches_a_worker_below_a_shell_that_is_process_1(lab:
 @pytest.mark.needs("unshare")
 @pytest.mark.needs_root
 async def test_c48_a_container_that_is_killed_without_a_word_is_proven_dead(lab: Lab) -> None:
-    """A shell as process 1 swallows SIGTERM; then comes SIGKILL. Seen from outside, the lock tells it at once."""
-    command = f"{sys.executable} -m tests.worker_main {lab.url} '{{\"lease_s\": {LONG_LEASE_S}}}'; true"
-    unshare = [shutil.which("unshare") or "", "--pid", "--fork", "--mount-proc", "sh", "-c"]
-    container = subprocess.Popen([*unshare, command], cwd=ROOT)
-    try:
+    """A shell as process 1 swallows SIGTERM; then comes SIGKILL. Its pid means nothing outside, the lock does."""
+    with container(lab, "WORKER; true") as outside:
         await lab.ready(1)
         job_id = await lab.submit("nap", {"seconds": 60})
         await lab.started(job_id, 1)
         lab.start_worker(lease_s=LONG_LEASE_S)
         await lab.ready(2)
-        [shell_pid] = children_of(container.pid)
-        os.kill(shell_pid, signal.SIGTERM)
+        [first] = children_of(outside.pid)
+        os.kill(first, signal.SIGTERM)
         assert (await lab.job(job_id)).attempt == 1
         killed_at = boottime()
-        os.kill(shell_pid, signal.SIGKILL)
+        os.kill(first, signal.SIGKILL)
         second = await lab.started(job_id, 2)
-    finally:
-        container.kill()
-        container.wait()
 
     row = await lab.job(job_id)
     assert (row.failures, row.losses, row.handbacks) == (0, 1, 0)
-    assert second.at - killed_at < 6  # its pid is of another process table, so a sweep has to find it
+    assert second.at - killed_at < 6  # a sweep finds it, not the watch on its pid

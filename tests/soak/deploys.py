@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +97,16 @@ async def with_checkpoints(lab: Lab, count: int, *, lazy: bool) -> str:
 
 
 async def run(count: int) -> None:
-    runs = {
-        "without checkpoints": lambda lab: without_checkpoints(lab, count),
-        "a checkpoint after every step": lambda lab: with_checkpoints(lab, count, lazy=False),
-        "a checkpoint when asked": lambda lab: with_checkpoints(lab, count, lazy=True),
+    runs: dict[str, Callable[[Lab, int], Awaitable[str]]] = {
+        "without checkpoints": without_checkpoints,
+        "a checkpoint after every step": partial(with_checkpoints, lazy=False),
+        "a checkpoint when asked": partial(with_checkpoints, lazy=True),
     }
     for name, act in runs.items():
         with tempfile.TemporaryDirectory(prefix="planrun-deploys-") as folder:
             lab = Lab(Path(folder))
             try:
-                print(f"{name}: {await act(lab)}", flush=True)
+                print(f"{name}: {await act(lab, count)}", flush=True)
                 await lab.check(*[job_id for (job_id,) in lab.rows("SELECT job_id FROM result")])
             finally:
                 await lab.close()
