@@ -150,7 +150,7 @@ class LeaseContract(LedgerContract):
         clock.jump_wall(24 * 3600)
 
         assert await ledger.expire(stamp_ms=clock.boot_ms_now) == 0
-        assert not (await ledger.due()).expired
+        assert (await ledger.due()).lease_ms == (await they.row(lease.job_id)).lease_until_ms
         clock.jump_wall(-48 * 3600)
         assert await they.expire_all() == 1
         assert await they.standing(lease) == "lost"
@@ -266,12 +266,13 @@ class LeaseContract(LedgerContract):
         await they.submit(delay_s=5)
 
         due = await ledger.due()
-        assert (due.expired, due.promotable, due.next_ms) == (False, False, clock.boot_ms_now + 5_000)
+        assert (due.promotable, due.next_ms) == (False, clock.boot_ms_now + 5_000)
+        assert due.lease_ms == (await they.row(lease.job_id)).lease_until_ms
         clock.advance(5)
         await ledger.promote()
         assert (await ledger.due()).next_ms == (await they.row(lease.job_id)).lease_until_ms
         clock.advance(55)
-        assert (await ledger.due()).expired
+        assert (await ledger.due()).lease_ms == clock.boot_ms_now
 
     async def test_a_sweep_sees_which_workers_still_have_something_to_prove(self, they: Actors, ledger: Ledger) -> None:
         await they.register("idle")

@@ -93,7 +93,7 @@ SAMPLES: list[Struct] = [
     EventRow(id=1, job_id="j", at_ms=1, what="granted"),
     ListQuery(state=State.FAILED, before=7),
     Message(msg_id="result:j:webhook:x", route="webhook:x", body="{}", tries=1),
-    Due(expired=True, holders=(WORKER,), next_ms=5),
+    Due(lease_ms=4, holders=(WORKER,), next_ms=5),
     Garbage(namespace="default", lease=LEASE, keep=("k",)),
 ]  # fmt: skip
 

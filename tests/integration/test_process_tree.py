@@ -192,9 +192,9 @@ def test_the_probe_finds_the_surest_level_and_says_what_it_guarantees() -> None:
         assert level.sentence.startswith(level.value)
 
 
-@pytest.mark.needs("setpriv")
+@pytest.mark.needs("unshare")
 @pytest.mark.needs_root
-def test_without_the_right_to_make_namespaces_the_probe_falls_back(tmp_path: Path) -> None:
+def test_without_the_right_to_make_namespaces_the_probe_falls_back() -> None:
     """Seen as root in a namespace that allows no further ones."""
     code = (
         f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"

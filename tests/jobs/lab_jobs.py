@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from planrun.jobs import Fatal, JobContext, Permanent, Stopped, Transient, capability, job
@@ -236,7 +237,7 @@ def _reachable(root: object) -> set[type]:
         seen[id(thing)] = thing
         for name in dir(thing):
             value = getattr(thing, name, None)
-            if name.startswith("__") or (callable(value) and not hasattr(value, "__self__")):
+            if name.startswith("__") or isinstance(value, FunctionType):
                 continue
             todo.append(getattr(value, "__self__", value))
         if isinstance(thing, dict):

@@ -40,7 +40,17 @@ class Stage:
         )
 
     def run(self, *, checkpoint: Path | None = None, inputs: dict[str, Path] | None = None, **params: Any) -> None:
-        scratch = self.folder / "attempt" / "scratch"
+        self.run_in(self.folder / "attempt" / "scratch", self.log, checkpoint=checkpoint, inputs=inputs, **params)
+
+    def run_in(
+        self,
+        scratch: Path,
+        log: Path,
+        *,
+        checkpoint: Path | None = None,
+        inputs: dict[str, Path] | None = None,
+        **params: Any,
+    ) -> None:
         self.process.run(
             self.kind,
             params=params,
@@ -48,7 +58,7 @@ class Stage:
             scratch=scratch,
             checkpoint=checkpoint,
             hint="hint",
-            log=self.log,
+            log=log,
         )
 
     async def until(self, kind: type, *, timeout_s: float = 20) -> Any:

@@ -1,4 +1,4 @@
-"""One job process, seen from its worker: answers, failures, floods, checkpoints, warm reuse."""
+"""One job process, seen from its worker: answers, failures, floods, warm reuse."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from planrun.core.life import Outcome
 from planrun.core.limits import Vitals
 from planrun.worker.exits import explain
 from planrun.worker.isolation import Level
-from planrun.worker.process import CheckpointReady, Done, Exited, Failed, Progress, Stopped
+from planrun.worker.process import Done, Exited, Failed, Progress
 from tests.jobs.stage import Stage, living
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 async def run_to_end(stage: Stage, kind: str, *, level: Level = Level.SUBREAPER, **params: Any) -> list[Any]:
@@ -274,69 +274,6 @@ async def test_at_the_full_level_a_job_sees_only_its_own_processes(stage: Stage)
     assert done.value["self"] == "2"
 
 
-async def test_a_checkpoint_blocks_the_job_until_it_is_taken(stage: Stage, tmp_path: Path) -> None:
-    (tmp_path / "earlier").mkdir()
-    (tmp_path / "earlier" / "state").write_text("41")
-    await stage.start("checkpoints")
-    stage.run(checkpoint=tmp_path / "earlier", times=2)
-    folder = tmp_path / "attempt" / "scratch" / "checkpoint"
-    for expected in ("0", "1", "2"):
-        ready = await stage.until(CheckpointReady)
-        assert (folder / "state").read_text() == expected
-        folder.rename(tmp_path / f"taken-{expected}")
-        stage.process.answer_checkpoint(ready.seq, taken=True)
-    done = await stage.until(Done)
-
-    assert done.value == "41"
-
-
-async def test_a_refused_checkpoint_lets_the_job_go_on_and_is_logged(stage: Stage) -> None:
-    await stage.start("checkpoints")
-    stage.run(times=0)
-    ready = await stage.until(CheckpointReady)
-    stage.process.answer_checkpoint(ready.seq, taken=False, why="disk full")
-    await stage.until(Exited)
-
-    assert Done({}, None) in stage.seen
-    assert "checkpoint 1 was not taken: disk full" in stage.log.read_text()
-
-
-async def test_a_job_asked_to_stop_stops_after_its_checkpoint(stage: Stage) -> None:
-    await stage.start("checkpoints")
-    stage.run()
-    ready = await stage.until(CheckpointReady)
-    stage.process.ask_stop()
-    stage.process.answer_checkpoint(ready.seq, taken=True)
-    stopped, exited = [event for event in await stage.to_end() if not isinstance(event, CheckpointReady)]
-
-    assert (stopped, exited.code) == (Stopped(), 0)
-
-
-async def test_a_job_that_watches_stopping_may_stop_by_itself(stage: Stage) -> None:
-    await stage.start("stops-itself")
-    stage.run()
-    await stage.until(Progress)
-    stage.process.ask_stop()
-    stopped, _ = await stage.to_end()
-
-    assert stopped == Stopped()
-
-
-async def test_a_stop_that_comes_before_the_job_began_is_not_forgotten(stage: Stage) -> None:
-    await stage.start("stops-itself")
-    stage.run()
-    stage.process.ask_stop()
-    stopped, _ = await stage.to_end()
-
-    assert stopped == Stopped()
-
-
-async def test_a_checkpoint_that_is_not_there_fails_once(stage: Stage) -> None:
-    failed, _ = await run_to_end(stage, "no-checkpoint")
-
-    assert (failed.outcome, failed.code) == (Outcome.PERMANENT, "checkpoint-missing")
-
-
 @pytest.mark.parametrize("level", list(Level))
 async def test_a_warm_process_is_reused_and_cleared_in_between(stage: Stage, level: Level, tmp_path: Path) -> None:
     tag = f"600.{secrets.randbits(48)}"
@@ -348,15 +285,7 @@ async def test_a_warm_process_is_reused_and_cleared_in_between(stage: Stage, lev
     assert not living(tag)
 
     second_log = tmp_path / "second.log"
-    stage.process.run(
-        stage.kind,
-        params={},
-        inputs={},
-        scratch=tmp_path / "two" / "scratch",
-        checkpoint=None,
-        hint="",
-        log=second_log,
-    )
+    stage.run_in(tmp_path / "two" / "scratch", second_log)
     second = await stage.until(Done)
     exited = await stage.process.kill()
 

@@ -41,7 +41,7 @@ class FakeLedger:
             return any(time is not None and time <= self.boot_ms for time in when)
 
         return Due(
-            expired=passed(self.lease_ms),
+            lease_ms=self.lease_ms,
             foreign_epoch=self.foreign_epoch,
             promotable=passed(self.promote_ms),
             deadlines=passed(self.deadline_ms),

@@ -9,7 +9,7 @@ import pytest
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import Lease, WorkerRow
 from planrun.lockfile import WorkerLock
-from planrun.orchestrator.sweeper import GAP_GRACE_MS, Sweeper
+from planrun.orchestrator.sweeper import EXPIRY_AHEAD_MS, GAP_GRACE_MS, Sweeper
 from tests.orchestrator.fake_ledger import FakeLedger
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,9 @@ async def test_a_ledger_with_nothing_due_gets_one_cheap_question(ledger: FakeLed
 async def test_the_next_look_is_when_the_earliest_thing_comes_due(ledger: FakeLedger) -> None:
     ledger.lease_ms, ledger.promote_ms = ledger.boot_ms + 900, ledger.boot_ms + 1_700
 
-    assert await Sweeper(ledger.port).tick(ledger.boot_ms) == ledger.boot_ms + 900
+    assert await Sweeper(ledger.port).tick(ledger.boot_ms) == ledger.boot_ms + 900 - EXPIRY_AHEAD_MS
+    ledger.lease_ms = None
+    assert await Sweeper(ledger.port).tick(ledger.boot_ms) == ledger.boot_ms + 1_700
 
 
 async def test_all_that_is_due_is_done_in_one_tick(ledger: FakeLedger) -> None:
@@ -52,13 +54,13 @@ async def test_all_that_is_due_is_done_in_one_tick(ledger: FakeLedger) -> None:
 async def test_a_lease_that_ran_out_while_the_ledger_was_locked_is_left_to_its_renewal(ledger: FakeLedger) -> None:
     """The stamp is from before the question: 3 s later, when the answer comes, the lease has run out."""
     stamp_ms = ledger.boot_ms
-    ledger.lease_ms = stamp_ms + 1_000
+    ledger.lease_ms = stamp_ms + 500
     ledger.boot_ms += 3_000
 
     await Sweeper(ledger.port).tick(stamp_ms)
 
     assert ledger.asked == ["due", f"expire {stamp_ms}"]
-    assert ledger.lease_ms == stamp_ms + 1_000
+    assert ledger.lease_ms == stamp_ms + 500
 
 
 async def test_after_a_gap_of_its_own_the_sweeper_lets_others_renew_first(ledger: FakeLedger) -> None:

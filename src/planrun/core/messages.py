@@ -397,7 +397,6 @@ class Message(Struct, kw_only=True):
 class Due(Struct, kw_only=True):
     """What a sweep would find. Times are boottime milliseconds; None: nothing of that kind."""
 
-    expired: bool = False  # a lease ran out, or belongs to another boot
     foreign_epoch: bool = False
     promotable: bool = False  # a delayed job has come due
     deadlines: bool = False
@@ -405,6 +404,7 @@ class Due(Struct, kw_only=True):
     holders: tuple[
         WorkerRow, ...
     ] = ()  # workers with something to prove: running rows or attempts not known to be stopped
+    lease_ms: int | None = None  # when the first lease runs out
     next_ms: int | None = None  # the earliest time at which one of the above may become true
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 import re
@@ -123,7 +122,13 @@ def function_of(kind: str, version: str) -> Callable[..., Any] | None:
 def _synchronous(function: Callable[..., Any]) -> Callable[..., Any]:
     if not inspect.iscoroutinefunction(function):
         return function
-    return lambda context: asyncio.run(function(context))
+
+    def run(context: Any) -> Any:
+        import asyncio  # noqa: PLC0415 - it would make up a third of a job process's start
+
+        return asyncio.run(function(context))
+
+    return run
 
 
 def _place(function: Callable[..., Any]) -> str:

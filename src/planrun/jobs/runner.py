@@ -13,7 +13,6 @@ import os
 import queue
 import signal
 import sys
-import tempfile
 import threading
 from io import TextIOWrapper
 from pathlib import Path
@@ -102,7 +101,8 @@ def _settle_in(order: dict[str, Any]) -> None:
     os.chdir(order["scratch"])
     os.environ["TMPDIR"] = order["tmp"]
     os.environ["HOME"] = order["home"]
-    tempfile.tempdir = None
+    if "tempfile" in sys.modules:  # a warm process's earlier job may have asked it where to go
+        sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]
     sys.path[:0] = [folder for folder in order["path"] if folder not in sys.path]
 
 

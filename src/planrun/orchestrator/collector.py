@@ -51,6 +51,7 @@ class Collector:
         """
         await self._collect_scratch()
         failed: StorageError | None = None
+        gone = 0
         for garbage in await self._ledger.garbage(grace_ms=self._grace_ms, limit=AT_ONCE_MAX):
             try:
                 await asyncio.to_thread(self._delete_objects, garbage)
@@ -59,9 +60,11 @@ class Collector:
                 continue
             if garbage.stopped:  # else it may still write: its prefix is visited again
                 await self._ledger.collected(garbage.lease)
+                gone += 1
         if failed is not None:
             raise failed
-        return now_ms + COLLECT_EVERY_MS
+        # A page that was all garbage is followed by another one.
+        return now_ms if gone == AT_ONCE_MAX else now_ms + COLLECT_EVERY_MS
 
     def _delete_objects(self, garbage: Garbage) -> None:
         lease = garbage.lease

@@ -22,6 +22,7 @@ LOOK_AGAIN_AFTER_MS = 250
 UNSUPPORTED_NOT_BEFORE_MS = 120_000
 UNSUPPORTED_EVERY_MS = 60_000
 UNSUPPORTED_AFTER_MS = 3_600_000
+EXPIRY_AHEAD_MS = 700
 GAP_MS = 5_000
 GAP_GRACE_MS = 5_000
 
@@ -38,7 +39,13 @@ def next_look_ms(due: Due, now_ms: int) -> int:
         return latest_ms
     if due.next_ms <= now_ms:
         return now_ms + LOOK_AGAIN_AFTER_MS
-    return min(due.next_ms, latest_ms)
+    ahead_ms = latest_ms if due.lease_ms is None else due.lease_ms - EXPIRY_AHEAD_MS
+    return min(due.next_ms, latest_ms, ahead_ms if ahead_ms > now_ms else latest_ms)
+
+
+def _is_near(lease_ms: int | None, now_ms: int) -> bool:
+    """Time to ask for expiry. Asked a little ahead, the ledger finds out in time whether it can be written at all."""
+    return lease_ms is not None and lease_ms - EXPIRY_AHEAD_MS <= now_ms
 
 
 class Sweeper:
@@ -85,7 +92,7 @@ class Sweeper:
         due = await self._ledger.due()
         if due.foreign_epoch:
             await self._ledger.adopt_epoch()
-        elif due.expired and now_ms >= self._hold_until_ms:
+        elif _is_near(due.lease_ms, now_ms) and now_ms >= self._hold_until_ms:
             await self._ledger.expire(stamp_ms=now_ms)
         if due.promotable:
             await self._ledger.promote()

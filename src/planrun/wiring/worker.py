@@ -12,8 +12,10 @@ from pathlib import Path
 
 from planrun.clock import SystemClock
 from planrun.config import Place, place_of
+from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
+from planrun.ledger.contract import Ledger
 from planrun.lockfile import WorkerLock
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
@@ -92,8 +94,19 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         stop.set()
         await duties
         gates.close()
+        holds_nothing = await _holds_nothing(ledger, row.incarnation)
         await ledger.close()
-        lock.close()
+        if holds_nothing:
+            lock.remove()
+        else:
+            lock.close()  # the file stays: whoever takes its lock proves us dead, and takes our jobs over
+
+
+async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
+    try:
+        return not await ledger.held(incarnation)
+    except LedgerUnavailable:
+        return False
 
 
 def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRow:

@@ -142,23 +142,27 @@ class JobProcess:
         log = folder / "start.log"
         control, launcher_control = open_control()
         job, runner_job = socket.socketpair()
-        process = cls(log, mark, import_path, control)
-        command = [sys.executable, "-I", "-m", "planrun.jobs.runner", str(runner_job.fileno())]
-        settled = {**environment, "TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home")}
-        with launcher_control, runner_job, log.open("ab") as errors:
-            process._launcher = start_tree(
-                level,
-                command,
-                control=launcher_control,
-                job=runner_job,
-                lock_fd=lock_fd,
-                mark=mark,
-                environment=settled,
-                errors=errors.fileno(),
-            )
-        control.setblocking(False)
-        process._attend(folder, log_bytes_max=START_LOG_BYTES_MAX, memory_bytes_max=0)
-        said, process._runner = await asyncio.open_unix_connection(sock=job, limit=LINE_BYTES_MAX)
+        with contextlib.ExitStack() as undo:  # a launcher that loses its worker's end ends its tree, and itself
+            undo.enter_context(control)
+            undo.enter_context(job)
+            process = cls(log, mark, import_path, control)
+            command = [sys.executable, "-I", "-m", "planrun.jobs.runner", str(runner_job.fileno())]
+            settled = {**environment, "TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home")}
+            with launcher_control, runner_job, log.open("ab") as errors:
+                process._launcher = start_tree(
+                    level,
+                    command,
+                    control=launcher_control,
+                    job=runner_job,
+                    lock_fd=lock_fd,
+                    mark=mark,
+                    environment=settled,
+                    errors=errors.fileno(),
+                )
+            control.setblocking(False)
+            process._attend(folder, log_bytes_max=START_LOG_BYTES_MAX, memory_bytes_max=0)
+            said, process._runner = await asyncio.open_unix_connection(sock=job, limit=LINE_BYTES_MAX)
+            undo.pop_all()
         hearing = asyncio.create_task(process._hear_runner(said))
         process._listening = asyncio.create_task(process._hear_launcher(hearing))
         return process

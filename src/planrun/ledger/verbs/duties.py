@@ -10,6 +10,8 @@ from planrun.ledger.tx import Tx, dump, load, one
 from planrun.ledger.verbs.ending import lose, overdue
 from planrun.ledger.verbs.fleet import SLICE, worker_row
 
+UPLOAD_AGE_MAX_MS = 7 * 86_400_000  # an attempt that nobody knows to be dead writes no longer than this
+
 
 def due(tx: Tx) -> Due:
     """What a sweep would find now, and when to look again."""
@@ -23,12 +25,12 @@ def due(tx: Tx) -> Due:
         return when_ms is not None and when_ms <= now.boot_ms
 
     return Due(
-        expired=passed(row["lease_ms"]),
         foreign_epoch=row["epoch"] != now.epoch,
         promotable=passed(row["delayed_ms"]),
         deadlines=passed(deadline_ms),
         messages=passed(row["message_ms"]),
         holders=tuple(worker_row(holder) for holder in tx.rows("holders")),
+        lease_ms=row["lease_ms"],
         next_ms=min((time for time in times if time is not None), default=None),
     )
 
@@ -102,7 +104,9 @@ def confirm(tx: Tx, msg_id: str) -> None:
 def garbage(tx: Tx, *, grace_ms: int, limit: int) -> list[Garbage]:
     """Ended attempts, and what of them must stay: the winner's outputs, and what a live job may resume from."""
     found = []
-    for row in tx.rows("garbage", before_ms=tx.now.wall_ms - grace_ms, limit=limit):
+    now_ms = tx.now.wall_ms
+    silent_since_ms = now_ms - UPLOAD_AGE_MAX_MS
+    for row in tx.rows("garbage", before_ms=now_ms - grace_ms, silent_since_ms=silent_since_ms, limit=limit):
         keep: list[str] = []
         if row["state"] in (State.QUEUED, State.RUNNING):
             checkpoints: list[Checkpoint] = load(row["checkpoint"], list[Checkpoint])

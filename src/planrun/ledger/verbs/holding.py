@@ -57,7 +57,7 @@ def grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
         request.job_id,
         "granted",
         attempt=request.attempt,
-        who=request.incarnation,
+        who=row["worker"],
         detail=f"token {token_shown(token)}",
     )
     return _granted(request.job_id, request.attempt, token, row)

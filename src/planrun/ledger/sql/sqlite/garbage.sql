@@ -1,4 +1,4 @@
-SELECT a.job_id, a.attempt, a.token, a.stopped, j.namespace, j.state, j.checkpoint, r.token AS winner, r.outputs
+SELECT a.job_id, a.attempt, a.token, (a.stopped OR a.ended_at_ms <= :silent_since_ms) AS stopped, j.namespace, j.state, j.checkpoint, r.token AS winner, r.outputs
   FROM attempt AS a
   JOIN job AS j ON j.job_id = a.job_id
   LEFT JOIN result AS r ON r.job_id = a.job_id

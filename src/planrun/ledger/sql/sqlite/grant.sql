@@ -13,4 +13,5 @@ UPDATE job
    AND attempt = :attempt
    AND not_before_ms <= :now_ms
    AND EXISTS (SELECT 1 FROM worker WHERE incarnation = :incarnation AND state = 'ready')
-RETURNING namespace, kind, version, inputs, params, checkpoint, failures, losses, handbacks;
+RETURNING namespace, kind, version, inputs, params, checkpoint, failures, losses, handbacks,
+          (SELECT name FROM worker WHERE incarnation = :incarnation) AS worker;
