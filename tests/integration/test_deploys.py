@@ -72,6 +72,23 @@ async def test_c48_a_job_that_ends_within_its_drain_time_is_not_handed_back(lab:
     assert lab.starts(late) == []
 
 
+async def test_an_answer_that_is_being_delivered_at_a_deploy_is_delivered_once(lab: Lab) -> None:
+    """The receiver takes half a second; the worker that leaves waits for it, instead of letting another send it again."""
+    worker = lab.start_worker()
+    await lab.ready(1)
+    await lab.submit("nap", {"seconds": 0}, subscribers=(lab.receiver(seconds=0.5),))
+
+    async def being_delivered() -> bool:
+        return bool(lab.received())
+
+    await lab.until(being_delivered, "the answer is being delivered")
+    assert lab.rows("SELECT confirmed FROM outbox") == [(0,)]
+    worker.signal(signal.SIGTERM)
+
+    assert worker.wait(5) == 0
+    assert lab.rows("SELECT tries, confirmed FROM outbox") == [(1, 1)]
+
+
 @contextmanager
 def container(lab: Lab, shell: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process table of its own, in which `sh -c` of this line is process 1."""
