@@ -72,8 +72,24 @@ async def test_c48_a_job_that_ends_within_its_drain_time_is_not_handed_back(lab:
     assert lab.starts(late) == []
 
 
+async def test_c48_a_sigterm_that_comes_while_the_worker_starts_is_obeyed_too(lab: Lab) -> None:
+    """Told as soon as its lock file is there, before it has registered: it leaves with 0, and its file is gone."""
+    job_id = await lab.submit("nap", {"seconds": 0})
+    worker = lab.start_worker()
+
+    async def has_its_lock() -> bool:
+        return lab.place.workers.exists() and bool(list(lab.place.workers.iterdir()))
+
+    await lab.until(has_its_lock, "the worker holds its lock", every_s=0)
+    worker.signal(signal.SIGTERM)
+
+    assert worker.wait(10) == 0
+    assert lab.starts(job_id) == []
+    assert list(lab.place.workers.iterdir()) == []
+
+
 async def test_an_answer_that_is_being_delivered_at_a_deploy_is_delivered_once(lab: Lab) -> None:
-    """The receiver takes half a second; the worker that leaves waits for it, instead of letting another send it again."""
+    """The receiver takes half a second; the worker that leaves waits for it, so that nobody sends it again."""
     worker = lab.start_worker()
     await lab.ready(1)
     await lab.submit("nap", {"seconds": 0}, subscribers=(lab.receiver(seconds=0.5),))

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from planrun.clock import Clock
 from planrun.core.errors import PlanrunError
@@ -54,7 +55,7 @@ class Duties:
         loops = [self._repeat("sweep", self._sweep, self._wait_for_change)]
         loops.append(self._repeat("announce", self._announce, self._wait_for_change))
         if self._collector is not None:
-            loops.append(self._repeat("collect", self._collector.tick, self._wait_until))
+            loops.append(self._repeat("collect", partial(self._collect, self._collector), self._wait_until))
         tasks = [asyncio.create_task(loop) for loop in loops]
         try:
             await stop.wait()
@@ -71,6 +72,10 @@ class Duties:
         next_ms = await self._sweeper.tick(now_ms)
         self._watch.follow(self._sweeper.holders)
         return next_ms
+
+    async def _collect(self, collector: Collector, now_ms: int) -> int:
+        await self._sweeper.bury_idle()
+        return await collector.tick(now_ms)
 
     async def _announce(self, now_ms: int) -> int:
         async with self._delivering:
