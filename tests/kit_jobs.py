@@ -1,6 +1,6 @@
 """Job kinds for tests: each does one thing that real jobs do, badly or well.
 
-Every start is noted outside scratch, in the file that param `starts` names: attempt hint, pid, boottime.
+Every start is noted outside scratch, in the file that param `starts` names: job and attempt, pid, boottime.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from planrun.jobs import Fatal, JobContext, Permanent, Transient, job
 
 def noted(j: JobContext) -> None:
     if "starts" in j.params:
-        line = f"{j.idempotency_hint} {os.getpid()} {time.clock_gettime(time.CLOCK_BOOTTIME)}\n"
+        line = f"{j.idempotency_hint}/{j.attempt} {os.getpid()} {time.clock_gettime(time.CLOCK_BOOTTIME)}\n"
         with Path(j.params["starts"]).open("a") as file:
             file.write(line)
 
@@ -98,7 +98,7 @@ def brood(j: JobContext) -> None:
         "    open(name,'a').write(f'{time.clock_gettime(time.CLOCK_BOOTTIME)}\\n'); time.sleep(0.02)\n"
     )
     for name in ("setsid", "daemon"):
-        path = marks / f"{name}-{j.idempotency_hint.split('/')[1]}"
+        path = marks / f"{name}-{j.attempt}-"
         subprocess.Popen([sys.executable, "-c", code, str(path), name], start_new_session=name == "setsid")
     time.sleep(float(j.params.get("seconds", 60)))
 
@@ -143,8 +143,7 @@ def shout(j: JobContext) -> None:
 def hurl(j: JobContext) -> None:
     """Raise. Params: error (class), message, on_attempts (how many attempts fail; all if left out)."""
     noted(j)
-    attempt = int(j.idempotency_hint.split("/")[1].split("-")[0])
-    if attempt <= int(j.params.get("on_attempts", 1_000)):
+    if j.attempt <= int(j.params.get("on_attempts", 1_000)):
         kinds: dict[str, type[Exception]] = {"permanent": Permanent, "transient": Transient, "fatal": Fatal}
         raise kinds.get(j.params["error"], ValueError)(j.params.get("message", "as asked"))
 

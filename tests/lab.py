@@ -32,7 +32,7 @@ from planrun.worker.tree import look_at_all, marked
 T = TypeVar("T")
 
 ROOT = Path(__file__).parents[1]
-STARTED = re.compile(r"(?P<job>[0-9a-f-]{36})/(?P<attempt>\d+)-\S+ (?P<pid>\d+) (?P<at>[\d.]+)")
+STARTED = re.compile(r"(?P<job>[0-9a-f-]{36})/(?P<attempt>\d+) (?P<pid>\d+) (?P<at>[\d.]+)")
 
 
 def boottime() -> float:

@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from planrun.client import Answer, AsyncClient, Client, JobHandle
+    from planrun.client import Answer, AsyncClient, Client, JobHandle, Submit
     from planrun.core.errors import (
         Conflict,
         Fatal,
@@ -44,6 +44,7 @@ _HOMES = {
     "Permanent": "planrun.core.errors",
     "PlanrunError": "planrun.core.errors",
     "ResultGone": "planrun.core.errors",
+    "Submit": "planrun.client",
     "Transient": "planrun.core.errors",
     "UnknownJob": "planrun.core.errors",
     "WaitTimeout": "planrun.core.errors",
@@ -64,6 +65,7 @@ __all__ = [
     "Permanent",
     "PlanrunError",
     "ResultGone",
+    "Submit",
     "Transient",
     "UnknownJob",
     "WaitTimeout",

@@ -170,7 +170,7 @@ class Actors:
 
     async def sweep(self, *, stamp_ms: int) -> int:
         """Expire what a test expects to end. Right after a disturbance the ledger gives holders a moment first."""
-        for _ in range(500):
+        for _ in range(200):
             if ended := await self.ledger.expire(stamp_ms=stamp_ms):
                 return ended
             await asyncio.sleep(0.02)

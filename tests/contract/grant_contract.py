@@ -70,6 +70,26 @@ class GrantContract(LedgerContract):
 
         assert await they.ask(job_id, by="w1", nonce="n2") == Refused(why="running")
 
+    @pytest.mark.parametrize("end", [None, Outcome.SUCCESS, Outcome.PERMANENT, Outcome.CANCELED])
+    async def test_fifty_duplicates_of_an_offer_change_nothing(
+        self, they: Actors, ledger: Ledger, end: Outcome | None
+    ) -> None:
+        """C38: neither while the job runs nor after it ended, whoever asks."""
+        lease = await they.running(subscribers=("webhook:x",))
+        if end is Outcome.SUCCESS:
+            await they.succeed(lease)
+        elif end is Outcome.CANCELED:
+            await they.cancel(lease.job_id)
+        elif end is not None:
+            await they.fail(lease, end)
+        before = (await they.row(lease.job_id), await ledger.attempts(lease.job_id), await ledger.result(lease.job_id))
+
+        answers = [await they.ask(lease.job_id, 1, by=f"w{n % 3}") for n in range(50)]
+
+        assert set(answers) == {Refused(why="running" if end is None else "ended")}
+        now = (await they.row(lease.job_id), await ledger.attempts(lease.job_id), await ledger.result(lease.job_id))
+        assert now == before
+
     async def test_a_nonce_is_worth_nothing_to_another_worker(self, they: Actors) -> None:
         job_id = (await they.submit()).job_id
         await they.ask(job_id, by="w1", nonce="n1")

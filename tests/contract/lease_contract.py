@@ -50,6 +50,7 @@ class LeaseContract(LedgerContract):
         assert (await they.row(lease.job_id)).lease_until_ms == until_ms
 
     async def test_a_late_renewal_cannot_steal_the_job_back(self, they: Actors, clock: ManualClock) -> None:
+        """C07."""
         first = await they.running(by="w1")
         await they.expire_all()
         second = await they.grant(first.job_id, by="w2")
@@ -146,6 +147,7 @@ class LeaseContract(LedgerContract):
         assert await they.standing(lease) == "held"
 
     async def test_a_moved_wall_clock_ends_no_lease(self, they: Actors, ledger: Ledger, clock: ManualClock) -> None:
+        """C12: by a day forward and two back; a dead holder's lease still ends in time."""
         lease = await they.running()
         clock.jump_wall(24 * 3600)
 

@@ -1,8 +1,13 @@
 """Whatever two workers, a client and a sweeper do in any order, the invariants hold and every job ends.
 
 Hypothesis invents the order: stale leases are used again, calls are repeated, workers die, the machine is
-rebooted. After every step the whole ledger is compared with what was seen before. The names S1 … S11 are
-those of docs/concepts/guarantees.md.
+rebooted. After every step the whole ledger is compared with what was seen before:
+
+    S1  an end is final, and so is its answer     S6  settled before announced
+    S2  one answer per subscriber                 S7  only the lease that owns a job changes it
+    S4  attempts and tokens only grow             S11 every attempt that failed is charged to one budget
+
+C16: no job is ever in a state that nobody looks at.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from .manual_clock import ManualClock
 
 class OutboxContract(LedgerContract):
     async def test_every_subscriber_is_owed_the_one_answer(self, they: Actors) -> None:
+        """C35: written with the end itself."""
         lease = await they.running(key="k", subscribers=("webhook:a", "command:b"))
         await they.submit(key="k", subscribers=("webhook:c",))
         await they.submit(key="k", subscribers=("webhook:a",))

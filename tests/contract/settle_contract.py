@@ -116,6 +116,7 @@ class SettleContract(LedgerContract):
         assert await they.row(late.job_id) == before
 
     async def test_a_late_attempt_does_not_touch_the_answer_of_the_winner(self, they: Actors) -> None:
+        """C06, C07: one answer, of the attempt that the ledger names."""
         late = await they.running(by="w1", subscribers=("webhook:x",))
         await they.expire_all()
         winner = await they.grant(late.job_id, by="w2")
@@ -210,6 +211,7 @@ class SettleContract(LedgerContract):
         assert await they.fail(lease) == first
 
     async def test_a_loss_does_not_pay_for_a_failure(self, they: Actors) -> None:
+        """C37: interrupted, crashed and failed attempts are counted apart."""
         job_id = (await they.submit(max_attempts=2)).job_id
         for _ in range(3):
             await they.grant(job_id)

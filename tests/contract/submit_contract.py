@@ -200,6 +200,7 @@ class SubmitContract(LedgerContract):
         assert (await they.row(job_id)).not_before_ms == clock.boot_ms_now + 30_000
         clock.advance(29.999)
         assert not (await ledger.due()).promotable
+        assert await ledger.promote() == 0
         clock.advance(0.001)
         assert (await ledger.due()).promotable
         assert await ledger.promote() == 1

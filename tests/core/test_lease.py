@@ -57,6 +57,16 @@ def test_trust_counts_from_the_sending_not_from_the_answer() -> None:
     assert lease.trusted_until_ms == 10_000 + LEASE_MS
 
 
+def test_a_confirmation_that_comes_too_late_does_not_revive_the_lease_nor_does_the_next() -> None:
+    late = a_lease().confirmed(sent_ms=LEASE_MS - 1, now_ms=LEASE_MS)
+    later = late.confirmed(sent_ms=LEASE_MS + 1, now_ms=LEASE_MS + 2)
+
+    assert late.expired
+    assert later == late
+    assert not later.is_trusted(now_ms=0)
+    assert later.answered(sent_ms=LEASE_MS + 1).is_trusted(now_ms=2 * LEASE_MS)
+
+
 @given(stories)
 def test_a_confirmation_never_revives_an_expired_lease(story: list[tuple[str, int, int]]) -> None:
     before = a_lease()

@@ -64,6 +64,11 @@ def test_attempt_1_with_token_11_and_attempt_11_with_token_1_do_not_meet() -> No
     assert attempt_prefix("n", "j", 1, 0x11) != attempt_prefix("n", "j", 11, 0x1)
 
 
+def test_the_same_attempt_granted_again_after_a_restore_has_its_own_prefix() -> None:
+    """The attempt number alone comes back with an old backup; the token does not."""
+    assert attempt_prefix("n", "j", 1, token_of(1, 7)) != attempt_prefix("n", "j", 1, token_of(2, 7))
+
+
 def test_an_object_lies_below_its_attempt_by_digest_and_name() -> None:
     prefix = attempt_prefix("media", "j1", 2, 0x22)
 

@@ -57,6 +57,7 @@ class Stage:
             inputs=inputs or {},
             scratch=scratch,
             checkpoint=checkpoint,
+            attempt=1,
             hint="hint",
             log=log,
         )

@@ -40,6 +40,7 @@ async def main() -> None:
         inputs={},
         scratch=folder / "attempt" / "scratch",
         checkpoint=None,
+        attempt=1,
         hint="",
         log=folder / "attempt.log",
     )

@@ -130,6 +130,7 @@ NOT_DONE = {name: None if name in ("submit", "fat") else (State.RUNNING, 1) for 
 
 
 async def test_each_of_64_callers_hears_the_truth_and_all_goes_on_when_there_is_space(small_disk: Path) -> None:
+    """C32."""
     url = f"sqlite:///{small_disk}/ledger.db"
     ledger, witness = open_ledger(url), open_ledger(url)
     await ledger.register(a_worker("w1"))

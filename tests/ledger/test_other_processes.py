@@ -72,7 +72,7 @@ async def test_a_frozen_writer_that_is_killed_leaves_nothing_half_written(
 
 
 async def test_a_lock_held_by_another_program_delays_and_loses_nothing(ledger: Ledger, path: Path) -> None:
-    """Such as a person in a SQLite shell."""
+    """C30: such as a person in a SQLite shell."""
     foreign = apsw.Connection(str(path))
     foreign.execute("BEGIN IMMEDIATE")
     waiting = [asyncio.ensure_future(ledger.submit([a_request(f"r{n}")])) for n in range(20)]

@@ -28,6 +28,7 @@ from planrun.worker.isolation import probe
 
 BEATS_MISSED_MS = 90_000  # three of the longest heartbeats
 FORGOTTEN_MS = 24 * 3600 * 1000
+LEFT_AS = {"gone": "gone", "draining": "gone"}  # it was asked to leave, and left; any other dead one is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +119,12 @@ async def _ask(client: AsyncClient) -> tuple[dict[str, int], Sequence[str], Sequ
 def _worker_facts(worker: WorkerRow, now: Instant) -> dict[str, Any]:
     """One worker as it is, not as it last said of itself."""
     silent_ms = now.wall_ms - worker.seen_at_ms
-    dead = silent_ms > BEATS_MISSED_MS or isinstance(prove_dead(worker), ProvenDead)
+    # A missing lock file proves nothing to a ledger. For people: it was removed once its worker was proven dead.
+    unlocked = bool(worker.lock_file) and not Path(worker.lock_file).exists()
+    dead = unlocked or silent_ms > BEATS_MISSED_MS or isinstance(prove_dead(worker), ProvenDead)
     return {
         "name": worker.name,
-        "state": "lost" if dead and worker.state != "gone" else worker.state,
+        "state": LEFT_AS.get(worker.state, "lost") if dead else worker.state,
         "seen_at_ms": worker.seen_at_ms,
         "silent_ms": silent_ms,
         "forgotten": silent_ms > FORGOTTEN_MS,

@@ -136,6 +136,7 @@ async def _wait_all(
         except PlanrunError as error:
             return error
 
+    print(f"waiting for {len(jobs)} jobs", file=sys.stderr, flush=True)
     with interruptible(*jobs):
         return await asyncio.gather(*map(one, jobs))
 

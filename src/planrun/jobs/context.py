@@ -56,7 +56,8 @@ class Progress:
     def checkpoint(self) -> None:
         """Hand over what lies in `scratch/checkpoint`; the next attempt gets it as `JobContext.checkpoint`.
 
-        Blocks until the worker has taken the folder away; make a new one for the next checkpoint.
+        Blocks until the worker has stored a copy. The folder stays: add to it for the next checkpoint, which
+        stores only what is new or changed.
 
         Raises:
             Stopped: The job was asked to stop. Let it pass through.
@@ -78,6 +79,7 @@ class JobContext:
     scratch: An empty folder of this attempt's own, and the current folder. Files to keep are left here.
     progress: Call it with a fraction and a message.
     checkpoint: The folder that an earlier attempt handed over, read-only; None: start from the beginning.
+    attempt: Which try this is, from 1. Grows with every return to the queue, also after a deploy.
     idempotency_hint: Opaque; equal for all attempts of one job. For services that accept such a key.
     """
 
@@ -86,6 +88,7 @@ class JobContext:
     scratch: Path
     progress: Progress
     checkpoint: Path | None
+    attempt: int
     idempotency_hint: str
     _is_stopping: Callable[[], bool] = field(repr=False)
 
@@ -119,7 +122,13 @@ class Line:
         threading.Thread(target=self._keep_sending, name="planrun-progress", daemon=True).start()
 
     def context(
-        self, *, inputs: Mapping[str, Path], params: dict[str, Any], checkpoint: Path | None, hint: str
+        self,
+        *,
+        inputs: Mapping[str, Path],
+        params: dict[str, Any],
+        checkpoint: Path | None,
+        attempt: int,
+        hint: str,
     ) -> JobContext:
         """What the job gets. Plain functions, not methods of this line, so that nothing on it leads here."""
 
@@ -138,6 +147,7 @@ class Line:
             scratch=self._scratch,
             progress=Progress(report, ask_checkpoint),
             checkpoint=checkpoint,
+            attempt=attempt,
             idempotency_hint=hint,
             _is_stopping=is_stopping,
         )

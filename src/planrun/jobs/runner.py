@@ -121,6 +121,7 @@ def _attempt(order: dict[str, Any], line: Line, scratch: Path) -> Answer | Descr
         inputs=MappingProxyType({name: Path(path) for name, path in order["inputs"].items()}),
         params=order["params"],
         checkpoint=Path(order["checkpoint"]) if order["checkpoint"] else None,
+        attempt=order["attempt"],
         hint=order["hint"],
     )
     try:

@@ -175,6 +175,7 @@ class JobProcess:
         inputs: Mapping[str, Path],
         scratch: Path,
         checkpoint: Path | None,
+        attempt: int,
         hint: str,
         log: Path,
     ) -> None:
@@ -199,6 +200,7 @@ class JobProcess:
             "tmp": str(folder / "tmp"),
             "home": str(folder / "home"),
             "checkpoint": str(checkpoint) if checkpoint else None,
+            "attempt": attempt,
             "hint": hint,
             "path": self._import_path,
             "value_bytes_max": VALUE_BYTES_MAX,

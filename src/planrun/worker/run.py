@@ -104,7 +104,8 @@ class Run:
             inputs=inputs,
             scratch=self.folder.scratch,
             checkpoint=resume,
-            hint=f"{lease.job_id}/{lease.attempt}-{lease.token:x}",
+            attempt=lease.attempt,
+            hint=lease.job_id,
             log=self.log_file,
         )
         try:

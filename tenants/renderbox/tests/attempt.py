@@ -46,6 +46,7 @@ class Attempt:
                 scratch=self.scratch,
                 progress=Progress(lambda *report: self.reports.append(report), self._take_checkpoint),
                 checkpoint=self.checkpoint,
+                attempt=1,
                 idempotency_hint="one",
                 _is_stopping=self._is_stopping,
             )

@@ -1,0 +1,171 @@
+"""Every fence of the ledger and the core, as an edit that removes it and the tests of which one must then fail.
+
+A clause `state = 'running'` beside `token = :token` is left out: a CHECK of the schema gives a token to running
+jobs alone, so its removal changes nothing (TAMPERING has the CHECK).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Fence(NamedTuple):
+    """One mutant.
+
+    Attributes:
+        file: Below `src/planrun`.
+        old: Text that stands there exactly once.
+        new: What replaces it.
+        tests: Node ids, of which at least one must fail.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+SQL = "ledger/sql/sqlite"
+SCHEMA = "ledger/migrations/sqlite/0001_initial.sql"
+STATEMENTS = "tests/ledger/test_statements.py"
+TAMPERING = "tests/ledger/test_tampering.py"
+
+
+def statement(file: str, old: str, new: str, test: str) -> Fence:
+    """A clause of a statement, seen by the test of that statement."""
+    return Fence(f"{file}: {old.strip()}", f"{SQL}/{file}.sql", old, new, (f"{STATEMENTS}::{test}",))
+
+
+HOLDER = "TestStatementsOfAHolder::test_a_wrong_job_attempt_or_token_matches_nothing"
+CLAUSES = [
+    statement(file, old, "", f"{HOLDER}[wrong{wrong}-{file}-values{n}]")
+    for n, file in enumerate(["renew", "stage", "checkpoint", "requeue", "end_running", "end_attempt"])
+    if file != "stage"  # its clauses stand twice: below
+    for wrong, old in [(1, " AND attempt = :attempt"), (2, " AND token = :token")]
+]
+CLAUSES += [
+    statement(
+        "stage",
+        "\n   AND EXISTS (SELECT 1 FROM job WHERE job_id = :job_id AND state = 'running'"
+        " AND attempt = :attempt AND token = :token)",
+        "",
+        "TestStatementsOfAHolder::test_once_the_job_went_on_the_old_lease_matches_nothing",
+    ),
+    statement("grant", "   AND state = 'queued'\n", "", "TestGrant::test_a_running_job_matches_nothing"),
+    statement("grant", "   AND attempt = :attempt\n", "", "TestGrant::test_another_attempt_matches_nothing"),
+    statement(
+        "grant", "   AND not_before_ms <= :now_ms\n", "", "TestGrant::test_a_job_that_is_not_due_matches_nothing"
+    ),
+    statement(
+        "grant",
+        "   AND EXISTS (SELECT 1 FROM worker WHERE incarnation = :incarnation AND state = 'ready')\n",
+        "",
+        "TestGrant::test_a_worker_that_is_unknown_matches_nothing",
+    ),
+    *(
+        statement("requeue", f"   AND {text}\n", "", "TestOtherFences::test_a_spent_budget_lets_nobody_back_in_line")
+        for text in (
+            "failures + :failures < max_attempts",
+            "losses + :losses < max_losses",
+            "handbacks + :handbacks <= max_handbacks",
+        )
+    ),
+    statement(
+        "checkpoint",
+        "(:attempt, :seq))",
+        "(:attempt, :seq) OR 1)",
+        "TestOtherFences::test_only_a_newer_checkpoint_is_taken",
+    ),
+    statement(
+        "end_queued",
+        " AND state = 'queued'",
+        "",
+        "TestOtherFences::test_only_a_waiting_job_at_its_attempt_is_ended_as_waiting",
+    ),
+    statement(
+        "end_queued",
+        " AND attempt = :attempt",
+        "",
+        "TestOtherFences::test_only_a_waiting_job_at_its_attempt_is_ended_as_waiting",
+    ),
+    statement("end_attempt", " AND outcome IS NULL", "", "TestOtherFences::test_an_attempts_first_outcome_stands"),
+    statement(
+        "stopped",
+        " AND attempt = :attempt",
+        "",
+        "TestOtherFences::test_stopped_and_collected_are_said_of_exactly_one_ended_attempt",
+    ),
+    statement(
+        "stopped",
+        " AND token = :token AND stopped",
+        " AND stopped",
+        "TestOtherFences::test_stopped_and_collected_are_said_of_exactly_one_ended_attempt",
+    ),
+    statement(
+        "collected",
+        " AND outcome IS NOT NULL",
+        "",
+        "TestOtherFences::test_stopped_and_collected_are_said_of_exactly_one_ended_attempt",
+    ),
+    statement(
+        "say_progress",
+        " AND token = :token",
+        "",
+        "TestOtherFences::test_progress_of_an_ended_attempt_or_another_token_is_not_taken",
+    ),
+    statement(
+        "say_progress",
+        " AND outcome IS NULL",
+        "",
+        "TestOtherFences::test_progress_of_an_ended_attempt_or_another_token_is_not_taken",
+    ),
+    statement(
+        "join_job", " AND state IN ('queued', 'running')", "", "TestOtherFences::test_only_an_open_job_is_joined"
+    ),
+    statement(
+        "all_stopped",
+        " AND outcome IS NOT NULL",
+        "",
+        "TestOtherFences::test_a_proof_of_death_says_nothing_of_an_attempt_that_is_still_open",
+    ),
+]
+
+SECOND_LINE = [
+    *(
+        Fence(
+            f"trigger {name}",
+            SCHEMA,
+            f"CREATE TRIGGER {name} BEFORE",
+            f"CREATE TEMP TRIGGER {name} BEFORE",
+            (f"{TAMPERING}::{test}",),
+        )
+        for name, test in [
+            ("job_frozen", "test_an_ended_job_cannot_be_changed"),
+            ("job_fence", "test_an_attempt_cannot_go_back"),
+            ("result_frozen", "test_a_result_cannot_be_changed"),
+            ("result_ended", "test_a_live_job_cannot_have_a_result"),
+        ]
+    ),
+    Fence(
+        "a token is a running job's",
+        SCHEMA,
+        "  CHECK((state='running') = (token IS NOT NULL)),\n",
+        "",
+        (f"{TAMPERING}::test_a_row_that_makes_no_sense_is_refused",),
+    ),
+    Fence(
+        "one open job per key",
+        SCHEMA,
+        "CREATE UNIQUE INDEX job_key",
+        "CREATE INDEX job_key",
+        (f"{TAMPERING}::test_two_open_jobs_never_share_a_key",),
+    ),
+    Fence(
+        "every commit reaches the disk",
+        "ledger/sqlite/database.py",
+        '("synchronous", "full")',
+        '("synchronous", "normal")',
+        ("tests/ledger/test_opening.py::test_every_commit_is_on_the_disk_before_it_is_answered",),
+    ),
+]
