@@ -47,6 +47,10 @@ def read_proc(pid: int, name: str) -> bytes:
         return b""
 
 
+def children_of(pid: int) -> list[int]:
+    return [process.pid for process in look_at_all() if process.parent == pid and process.alive]
+
+
 def working_folder(pid: int) -> str:
     """Empty once it has ended."""
     try:
@@ -273,11 +277,11 @@ class Lab:
 
     # --- answers ---
 
-    def receiver(self, name: str = "app", *, code: int = 0) -> str:
-        """A route that keeps every copy of every answer as a file of its own, then exits with `code`."""
+    def receiver(self, name: str = "app", *, code: int = 0, seconds: float = 0) -> str:
+        """A route that keeps every copy of every answer as a file of its own, takes its time, exits with `code`."""
         folder = self.folder / f"received-{name}"
         folder.mkdir(exist_ok=True)
-        return f"""command:sh -c 'f=$(mktemp "$0/XXXXXXXX"); cat > "$f"; exit {code}' {folder}"""
+        return f"""command:sh -c 'f=$(mktemp "$0/XXXXXXXX"); cat > "$f"; sleep {seconds}; exit {code}' {folder}"""
 
     def received(self, name: str = "app") -> dict[str, list[str]]:
         """The whole copies that a receiver got, by message id. A sender that died left an empty one."""

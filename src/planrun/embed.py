@@ -37,6 +37,7 @@ class Worker:
         self._place = place_of(url)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._supervisor: Supervisor | None = None
+        self._told_early = False
 
     def run(self) -> int:
         """Work until SIGTERM, SIGINT or `stop`.
@@ -48,13 +49,21 @@ class Worker:
 
     def stop(self) -> None:
         """Drain: hand back what runs, take nothing more. From any thread; called again: at once."""
-        if self._loop is not None and self._supervisor is not None:
-            self._loop.call_soon_threadsafe(self._supervisor.drain)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._drain)
 
     async def _main(self) -> int:
         self._loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._loop.add_signal_handler(number, self._drain)
         async with open_worker(self._url, self._options) as self._supervisor:
-            if threading.current_thread() is threading.main_thread():
-                for number in (signal.SIGTERM, signal.SIGINT):
-                    self._loop.add_signal_handler(number, self._supervisor.drain)
+            if self._told_early:
+                self._supervisor.drain()
             return await self._supervisor.serve()
+
+    def _drain(self) -> None:
+        if self._supervisor is None:
+            self._told_early = True  # while it opens: it drains as soon as it can
+        else:
+            self._supervisor.drain()

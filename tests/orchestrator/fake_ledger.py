@@ -18,6 +18,7 @@ class FakeLedger:
         self.deadline_ms: int | None = None
         self.foreign_epoch = False
         self.holders: tuple[WorkerRow, ...] = ()
+        self.known: tuple[WorkerRow, ...] = ()
         self.leases: dict[str, list[Lease]] = {}
         self.owed: dict[str, tuple[Message, int]] = {}  # with the time at which it is due
         self.rubbish: list[Garbage] = []
@@ -75,6 +76,9 @@ class FakeLedger:
     async def end_unsupported(self, *, waited_ms: int) -> int:
         self._answer(f"end_unsupported {waited_ms}")
         return 0
+
+    async def workers(self) -> list[WorkerRow]:
+        return list(self.known)
 
     async def held(self, incarnation: str) -> list[Lease]:
         return self.leases.get(incarnation, [])

@@ -125,6 +125,24 @@ async def test_a_dead_holder_is_buried_and_a_living_one_followed(ledger: FakeLed
     living.close()
 
 
+async def test_a_worker_that_died_while_it_held_nothing_is_buried_too(ledger: FakeLedger, tmp_path: Path) -> None:
+    """Its lock file and the folders of its spare process would stay for ever."""
+    names = ("dead", "living", "me")
+    locks = [WorkerLock.acquire(tmp_path, name) for name in names]
+    ledger.known = tuple(map(holder_of, locks))
+    cleared: list[str] = []
+    sweeper = Sweeper(ledger.port, incarnation="me", clear=cleared.append)
+    locks[0].close()
+    locks[2].close()
+
+    await sweeper.bury_idle()
+    await sweeper.bury_idle()
+
+    assert cleared == ["dead"]
+    assert [lock.path.exists() for lock in locks] == [False, True, True]
+    locks[1].close()
+
+
 async def test_a_worker_never_buries_itself(ledger: FakeLedger, tmp_path: Path) -> None:
     """Its own lock would be free to itself only by a bug; its row is no business of its own sweeper."""
     lock = WorkerLock.acquire(tmp_path, "me")

@@ -100,7 +100,7 @@ class Fleet:
         self.start()
 
     async def _ended_well(self, worker: WorkerProcess) -> None:
-        await self.lab.ready_as(worker)
+        await self.lab.ready_as(worker)  # before that, an interpreter that is just starting may be killed by it
         worker.signal(signal.SIGTERM)
         assert await asyncio.to_thread(worker.wait) == 0, worker.text
 
@@ -164,6 +164,7 @@ async def weather(lab: Lab, storm: Storm) -> str:
 async def aftermath(lab: Lab, jobs: Sequence[str], storm: Storm) -> str:
     """Everything that must hold once a storm is over."""
     assert lab.left_processes() == []
+    await swept(lab)
     await lab.check(*jobs)
     await lab.check_answers(*RECEIVERS)
     await lab.collected()
@@ -178,6 +179,23 @@ async def aftermath(lab: Lab, jobs: Sequence[str], storm: Storm) -> str:
         await _explained(lab, row.job_id)
     assert len(exhausted) <= storm.worst / 100 * len(jobs), f"{len(exhausted)} of {len(jobs)} exhausted"
     return f"{len(jobs) - len(exhausted)} of {len(jobs)} finished, {len(granted)} attempts"
+
+
+async def swept(lab: Lab) -> None:
+    """The next worker that starts clears what dead ones have left: lock files, folders of spare processes."""
+    last = lab.start_worker()
+    await lab.ready_as(last)
+    dead = {
+        incarnation for incarnation, pid in lab.rows("SELECT incarnation, pid FROM worker") if pid != last.process.pid
+    }
+
+    async def alone() -> bool:
+        folders = [lab.place.workers, lab.place.scratch / ".processes"]
+        return not any(path.name in dead for folder in folders for path in folder.iterdir())
+
+    await lab.until(alone, "dead workers leave nothing")
+    last.signal(signal.SIGTERM)
+    assert await asyncio.to_thread(last.wait) == 0, last.text
 
 
 async def _explained(lab: Lab, job_id: str) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 
 from planrun.clock import Clock
 from planrun.core.errors import PlanrunError
@@ -21,6 +23,7 @@ from planrun.orchestrator.watch import Watch
 AFTER_ERROR_S = 1.0
 BETWEEN_LOOKS_S = 0.02
 SAME_ERROR_EVERY_MS = 60_000
+LAST_DELIVERY_S = 2.0
 
 _log = logging.getLogger("planrun.duties")
 
@@ -40,18 +43,24 @@ class Duties:
         self._sweeper = sweeper
         self._outbox = outbox
         self._collector = collector
+        self._delivering = asyncio.Lock()
         self._watch = Watch(sweeper.bury_if_dead, clock)
         self._told_at_ms: dict[str, int] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Do all duties until `stop` is set. What is under way then is left to the next process."""
+        """Do all duties until `stop` is set. What is under way then is left to the next process.
+
+        But answers that are being delivered get a moment: cut off, they would go out again, and only after a while.
+        """
         loops = [self._repeat("sweep", self._sweep, self._wait_for_change)]
-        loops.append(self._repeat("announce", self._outbox.tick, self._wait_for_change))
+        loops.append(self._repeat("announce", self._announce, self._wait_for_change))
         if self._collector is not None:
-            loops.append(self._repeat("collect", self._collector.tick, self._wait_until))
+            loops.append(self._repeat("collect", partial(self._collect, self._collector), self._wait_until))
         tasks = [asyncio.create_task(loop) for loop in loops]
         try:
             await stop.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._delivering.acquire(), LAST_DELIVERY_S)
         finally:
             for task in tasks:
                 task.cancel()
@@ -63,6 +72,14 @@ class Duties:
         next_ms = await self._sweeper.tick(now_ms)
         self._watch.follow(self._sweeper.holders)
         return next_ms
+
+    async def _collect(self, collector: Collector, now_ms: int) -> int:
+        await self._sweeper.bury_idle()
+        return await collector.tick(now_ms)
+
+    async def _announce(self, now_ms: int) -> int:
+        async with self._delivering:
+            return await self._outbox.tick(now_ms)
 
     async def _repeat(
         self, what: str, tick: Callable[[int], Awaitable[int]], wait: Callable[[int], Awaitable[None]]

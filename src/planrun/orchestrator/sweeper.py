@@ -122,6 +122,14 @@ class Sweeper:
             forget(holder)
         return True
 
+    async def bury_idle(self) -> None:
+        """Bury also those that died while they held nothing: no lease waits for that, but what they left does."""
+        if not self._proof_of_death:
+            return
+        for worker in await self._ledger.workers():
+            if worker.incarnation != self._incarnation:  # those buried before have no lock file any more
+                await self.bury_if_dead(worker)
+
     async def _prove(self, holders: Sequence[WorkerRow]) -> None:
         if not self._proof_of_death:
             return
