@@ -42,12 +42,12 @@ async def bulk_submit(lab: Lab, *, seconds: float) -> Seen:
     rows = [await lab.job(job_id) for job_id in running]
     events = [event for job_id in running for event in await lab.events(job_id)]
     return Seen(
-        submitted=sum(one["jobs"] for one in told),
+        submitted=sum(int(one["jobs"]) for one in told),
         slowest_submit_s=max(one["slowest_s"] for one in told),
         largest_gap_s=renewals.largest_gap_s,
         starts=len(lab.starts()),
         losses=sum(row.losses for row in rows),
-        lost_events=sum(event.what == "lost" for event in events),
+        lost_events=len([event for event in events if event.what == "lost"]),
     )
 
 
