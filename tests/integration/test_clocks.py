@@ -16,7 +16,6 @@ from tests.stepped_clock import SteppedClock
 pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
 
-@pytest.mark.needs("faketime")
 def test_the_stepped_clock_moves_the_wall_and_nothing_else(tmp_path: Path) -> None:
     """Else the next test would show nothing."""
     clock = SteppedClock.new(tmp_path / "clock")
@@ -28,16 +27,13 @@ def test_the_stepped_clock_moves_the_wall_and_nothing_else(tmp_path: Path) -> No
         assert abs(boot - boottime()) < 5
 
 
-@pytest.mark.needs("faketime")
 async def test_a_wall_clock_that_jumps_changes_no_lease_and_no_wait(lab: Lab) -> None:
     """C12: by an hour and by days, forth and back, under two workers; a dead one is still found in time."""
     seen = await clocks.jumps(lab, delay_s=3, each_s=1.2)
 
     assert {step for step in seen.offsets_s if step} & set(clocks.STEPS)  # the workers did have another time
     assert (seen.starts, seen.lost) == (4, 0)
-    assert [round(wait_s - 0.4) for wait_s in seen.waits_s] == [2, 4]
-    assert 3 <= seen.delay_s < 4.5
-    assert seen.takeover_s < clocks.LEASE_S + 1
+    assert clocks.on_time(seen, delay_s=3)
 
 
 async def test_a_frozen_worker_loses_its_job_and_stays_silent_afterwards(lab: Lab) -> None:

@@ -14,7 +14,8 @@ from tests.stepped_clock import SteppedClock
 
 HOUR, DAY = 3600, 86_400
 STEPS = (HOUR, -HOUR, DAY, -2 * DAY, 0)
-LEASE_S = 1.0
+LEASE_S = 2.0
+LATE_S = 1.5
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,18 @@ async def _run(delay_s: float) -> Seen:
             await lab.close()
 
 
+def on_time(seen: Seen, *, delay_s: float) -> bool:
+    """Every wait as long as it has to be, give or take what a busy machine costs."""
+    wanted = [*zip((2, 4), seen.waits_s, strict=True), (delay_s, seen.delay_s)]
+    return all(want <= got < want + LATE_S for want, got in wanted) and seen.takeover_s < LEASE_S + LATE_S
+
+
 def main(minutes: float | None) -> int:
-    seen = asyncio.run(_run(90 if minutes is None else max(5.0, minutes * 60 - 20)))
+    delay_s = 90.0 if minutes is None else max(5.0, minutes * 60 - 20)
+    seen = asyncio.run(_run(delay_s))
     waits = ", ".join(f"{wait_s:.2f}" for wait_s in seen.waits_s)
     print(
-        f"{seen.starts} starts, {seen.lost} lost; waits {waits} s; delay {seen.delay_s:.2f} s; {seen.takeover_s:.2f} s"
+        f"{seen.starts} starts of 4 jobs, {seen.lost} lost; waits {waits} s; a delay of {delay_s:g} s took "
+        f"{seen.delay_s:.2f} s; taken over {seen.takeover_s:.2f} s after a kill, lease {LEASE_S:g} s"
     )
-    on_time = all(want <= got < want + 1.5 for want, got in zip((2, 4), seen.waits_s, strict=True))
-    return 0 if on_time and seen.lost == 0 and seen.takeover_s < LEASE_S + 1 else 1
+    return 0 if on_time(seen, delay_s=delay_s) and (seen.starts, seen.lost) == (4, 0) else 1
