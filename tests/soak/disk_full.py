@@ -71,17 +71,21 @@ async def crowd(lab: LabOnDisk, *, callers: int, rounds: int) -> Crowd:
     async def caller() -> None:
         for turn in range(rounds):
             request_id = uuid.uuid4().hex
-            reply = await _insist(seen, lambda asked=request_id: _submit(lab.ledger, asked))  # type: ignore[misc]
+            reply = await _insist(seen, lambda asked=request_id: _submit(lab.ledger, asked))
             submitted[request_id] = reply
             if turn % 2:
-                await _insist(seen, lambda job_id=reply: _cancel(lab.ledger, job_id))  # type: ignore[misc]
+                await _insist(seen, lambda job_id=reply: _cancel(lab.ledger, job_id))
                 canceled.add(reply)
 
-    calling = asyncio.gather(*(caller() for _ in range(callers)))
-    while seen.refused < callers and not calling.done():
-        await asyncio.sleep(0.01)
-    lab.disk.empty()
-    await calling
+    async with asyncio.timeout(60):
+        calling = asyncio.gather(*(caller() for _ in range(callers)))
+
+        async def many_refused() -> bool:
+            return seen.refused >= callers or calling.done()
+
+        await lab.until(many_refused, "callers are refused")
+        lab.disk.empty()
+        await calling
     await _compare(lab, seen, submitted, canceled)
     return seen
 
@@ -101,7 +105,7 @@ async def _insist(seen: Crowd, ask: Any) -> str:
 
 async def _submit(ledger: Ledger, request_id: str) -> str:
     request = SubmitRequest(
-        request_id=request_id, kind="nap", params={"pad": "x" * 2_000}, content_hash="c", request_hash=request_id
+        request_id=request_id, kind="nap", params={"pad": "x" * 500}, content_hash="c", request_hash=request_id
     )
     (reply,) = await ledger.submit([request])
     return reply.job_id
@@ -162,7 +166,7 @@ async def _run(full_s: float) -> tuple[Crowd, Held]:
     with tempfile.TemporaryDirectory() as folder, small_disk(Path(folder, "disk"), megabytes=8) as disk:
         lab = LabOnDisk(Path(folder), disk=disk)
         try:
-            crowded = await crowd(lab, callers=64, rounds=20)
+            crowded = await crowd(lab, callers=64, rounds=10)
         finally:
             await lab.close()
     with tempfile.TemporaryDirectory() as folder, small_disk(Path(folder, "disk"), megabytes=8) as disk:
