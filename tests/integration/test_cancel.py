@@ -11,7 +11,7 @@ from planrun.core.life import State
 from tests.lab import Lab, alive_with_mark, boottime
 from tests.soak.cancel_crossings import cross
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
 LEVELS = ("full", "subreaper", "group")
 LONG_LEASE_S = 60  # so that no heartbeat happens to bring the news

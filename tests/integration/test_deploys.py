@@ -17,7 +17,7 @@ from planrun.core.life import State
 from tests.lab import ROOT, Lab, boottime, children_of
 from tests.soak.deploys import with_checkpoints, without_checkpoints
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
 LONG_LEASE_S = 60
 
