@@ -145,11 +145,3 @@ def test_words_are_one_short_line_without_addresses() -> None:
 
     assert in_one_line(end).startswith("it broke xxx")
     assert len(in_one_line(end)) == 300
-
-
-def test_only_the_module_for_jobs_is_taken_from_planrun() -> None:
-    folder = Path(ffmpeg.__file__).parent
-    lines = [line for file in folder.glob("*.py") for line in file.read_text().splitlines() if "planrun" in line]
-    imports = [line for line in lines if line.startswith(("from planrun", "import planrun"))]
-    assert imports
-    assert all(line.startswith("from planrun.jobs import ") for line in imports)

@@ -42,6 +42,7 @@ class Render:
         self._folder = folder
         self._words = folder / "ffmpeg.txt"
         self._intervals = Intervals(time.monotonic())
+        self._safe = len(pieces.segments)
         self.pieces = pieces
 
     def try_out(self) -> tuple[int, int]:
@@ -96,7 +97,7 @@ class Render:
         def report(values: Mapping[str, str]) -> None:
             self._take_finished()
             self._report(plan.first(start) + _number(values, "frame"))
-            if self._intervals.is_due(time.monotonic()):
+            if len(self.pieces.segments) > self._safe and self._intervals.is_due(time.monotonic()):
                 self._checkpoint()
 
         end = self._run(commands.segments(self._ffmpeg, plan, self._folder, start=start), report)
@@ -133,6 +134,7 @@ class Render:
         self.pieces.lay_out(self._j.scratch / CHECKPOINT)
         self._j.progress.checkpoint()
         self._intervals.taken(from_s=from_s, to_s=time.monotonic())
+        self._safe = len(self.pieces.segments)
 
     def _run(self, command: list[str], report: Callable[[Mapping[str, str]], None] | None = None) -> End:
         """Run FFmpeg; if the job is asked to stop, end it first and then leave the checkpoint."""
