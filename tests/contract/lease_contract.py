@@ -262,6 +262,18 @@ class LeaseContract(LedgerContract):
         assert await they.line() == [delayed]
         assert len(await they.bodies()) == 1
 
+    async def test_a_reboot_with_a_dead_wall_clock_stretches_no_wait_by_years(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        """A board without a battery starts in 1970; a wait is never longer than the old boot had been up."""
+        uptime_ms = clock.boot_ms_now
+        delayed = (await they.submit(delay_s=60)).job_id
+        clock.reboot(off_s=1)
+        clock.wall_ms = 0
+        await ledger.adopt_epoch()
+
+        assert (await they.row(delayed)).not_before_ms <= clock.boot_ms_now + uptime_ms + 60_000
+
     async def test_a_sweep_knows_when_to_look_again(self, they: Actors, ledger: Ledger, clock: ManualClock) -> None:
         assert (await ledger.due()).next_ms is None
         lease = await they.running()

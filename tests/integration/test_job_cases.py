@@ -217,3 +217,17 @@ async def test_a_job_waits_for_the_machine_that_can_run_it_or_fails_at_once(lab:
     lab.start_worker(lease_s=1, name="able again", capabilities=["gpu"])
     (row,) = await lab.ended(waiting)
     assert row.state is State.FINISHED
+
+
+async def test_a_worker_whose_ledger_was_removed_says_so_and_ends(lab: Lab) -> None:
+    """It would work on a file that nobody can see; its jobs have nowhere to settle."""
+    worker = lab.start_worker(lease_s=1)
+    await lab.ready(1)
+    job_id = await lab.submit("nap", {"seconds": 60})
+    await lab.started(job_id, 1)
+    for path in lab.folder.glob("lab.db*"):
+        if path.is_file():
+            path.unlink()
+
+    assert await asyncio.to_thread(worker.wait) == 5
+    assert "removed or replaced" in worker.text

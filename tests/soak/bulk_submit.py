@@ -47,7 +47,7 @@ async def bulk_submit(lab: Lab, *, seconds: float) -> Seen:
         largest_gap_s=renewals.largest_gap_s,
         starts=len(lab.starts()),
         losses=sum(row.losses for row in rows),
-        lost_events=sum(event.what == "lost" for event in events),
+        lost_events=len([event for event in events if event.what == "lost"]),
     )
 
 

@@ -24,6 +24,7 @@ from planrun.worker.run import Run
 
 log = logging.getLogger(__name__)
 
+EXIT_UNREACHABLE = 5
 EXIT_FATAL = 70
 LOOK_S = 5.0
 BETWEEN_LOOKS_S = 0.01
@@ -63,7 +64,8 @@ class Supervisor:
         self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._wake = asyncio.Event()
         self._draining = False
-        self._broken = False
+        self._exit_code = 0
+        self._file = _identity(place.ledger)
         self._complaints = Complaints(log, tools.clock)
 
     def drain(self) -> None:
@@ -78,14 +80,14 @@ class Supervisor:
         """Work until told to stop.
 
         Returns:
-            The exit code: 0 after a drain, 70 if a job said that this worker is broken.
+            The exit code: 0 after a drain, 70 if a job said that this worker is broken, 5 if the ledger's file is gone.
         """
         stop = asyncio.Event()
         keeping = asyncio.create_task(self._keeper.run(stop))
         watching = asyncio.create_task(self._watch())
         self._processes.prepare()
         try:
-            while not (self._draining or self._broken):
+            while not (self._draining or self._exit_code):
                 self._wake.clear()
                 if not await self._take_work():
                     await self._pause()
@@ -95,7 +97,7 @@ class Supervisor:
             watching.cancel()
             await asyncio.gather(keeping, watching, return_exceptions=True)
             await self._processes.close()
-        return EXIT_FATAL if self._broken else 0
+        return self._exit_code
 
     # --- taking work ---
 
@@ -113,7 +115,7 @@ class Supervisor:
         tried = False
         try:
             for offer in await self._ledger.offers(query):
-                if len(self._running) >= self._options.slots or self._draining or self._broken:
+                if len(self._running) >= self._options.slots or self._draining or self._exit_code:
                     break
                 if (offer.job_id, offer.attempt) not in self._ended:
                     tried = await self._take(offer) or tried
@@ -218,6 +220,10 @@ class Supervisor:
         while True:
             await self._ledger.changed(timeout_s=LOOK_S)
             self._wake.set()
+            if _identity(self._place.ledger, unless=self._file) != self._file:
+                log.error("the ledger %s was removed or replaced; stopping", self._place.ledger)
+                self._abandon(EXIT_UNREACHABLE)
+                return
             with suppress(LedgerUnavailable):
                 await self._keeper.recheck()
             await self._clock.sleep(BETWEEN_LOOKS_S)
@@ -225,11 +231,15 @@ class Supervisor:
     def _break(self) -> None:
         """A job said that this worker is broken: stop everything, and let the leases run out."""
         log.error("a job reported that this worker is broken; stopping to restart clean")
-        self._broken = True
+        self._abandon(EXIT_FATAL)
+
+    def _abandon(self, exit_code: int) -> None:
+        self._exit_code = exit_code
         self._orders.abandon.set()
+        self._wake.set()
 
     async def _wind_down(self) -> None:
-        state = "broken" if self._broken else "draining"
+        state = "broken" if self._exit_code == EXIT_FATAL else "draining"
         log.info("worker %s is %s, %d jobs run", self._row.name, state, len(self._running))
         telling = asyncio.create_task(self._register(state))
         while self._running:
@@ -240,3 +250,14 @@ class Supervisor:
         row = WorkerRow(**{name: getattr(self._row, name) for name in self._row.__struct_fields__} | {"state": state})
         with suppress(LedgerUnavailable):  # for people and routing only; no lease depends on it
             await self._ledger.register(row)
+
+
+def _identity(path: Path, unless: tuple[int, int] | None = None) -> tuple[int, int] | None:
+    """Which file lies there; None: there is none. `unless` where nobody can tell right now."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return unless
+    return status.st_dev, status.st_ino

@@ -183,7 +183,10 @@ class SqliteLedger:
         return await self._write(duties.end_overdue)
 
     async def end_unsupported(self, *, waited_ms: int) -> int:
-        return await self._write(partial(fleet.end_unsupported, waited_ms=waited_ms))
+        groups = await self._read(partial(fleet.unsupported, waited_ms=waited_ms))
+        if not groups:
+            return 0
+        return await self._write(partial(fleet.end_unsupported, groups=groups, waited_ms=waited_ms))
 
     async def take_messages(self, *, limit: int, retry_ms: int) -> list[Message]:
         return await self._write(partial(duties.take_messages, limit=limit, retry_ms=retry_ms))

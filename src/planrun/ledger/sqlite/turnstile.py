@@ -1,8 +1,12 @@
 """One process writes at a time, and in turn.
 
 SQLite's own write lock is not fair: under saturating writers a heartbeat waits for seconds. So every
-write transaction holds a flock around it. The file names the last holder, so that a process frozen
-inside a transaction can be named by those who wait.
+write transaction holds a flock around it: the turn. A flock is not fair either, whoever comes first after
+it is let go has it; so whoever is not in a hurry holds a second one, the line, while it waits for the turn.
+A heartbeat waits for the turn alone, and meets one other at most.
+
+The file names the last holder, so that a process frozen inside a transaction can be named by those who
+wait. A process that is frozen in line holds nobody up for longer than LINE_S.
 """
 
 from __future__ import annotations
@@ -11,34 +15,38 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from planrun.core.errors import LedgerBusy
 
+LINE_S = 1.0
+_LOOK_S = (0.001, 0.002, 0.005)
 _PID_BYTES = 12
 
 
 class Turnstile:
-    """The lock file beside the ledger."""
+    """The lock files beside the ledger. Used by one thread, but for `holder` and `is_held`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._line_fd = os.open(path.with_name(path.name + ".line"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._stamp = f"{os.getpid():<{_PID_BYTES}}".encode()
 
     @contextlib.contextmanager
-    def turn(self, *, wait_s: float | None = None) -> Iterator[None]:
+    def turn(self, *, wait_s: float | None = None, in_a_hurry: Callable[[], bool] = lambda: False) -> Iterator[None]:
         """Wait for the turn, hold it, pass it on. Blocks the calling thread.
 
         Args:
-            wait_s: Give up after so many seconds; None: never, and in turn with all others.
+            wait_s: Give up after so many seconds, and stand in no line; None: wait for ever.
+            in_a_hurry: Asked while standing in line: does something wait here that must not?
 
         Raises:
             LedgerBusy: It was not passed on in time; names the holder.
         """
         if wait_s is None:
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            self._wait_in_line(in_a_hurry)
         elif not self._try_until(time.monotonic() + wait_s):
             raise self.busy(wait_s)
         try:
@@ -47,6 +55,26 @@ class Turnstile:
             yield
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _wait_in_line(self, in_a_hurry: Callable[[], bool]) -> None:
+        in_line = self._stand_in_line(in_a_hurry)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        finally:
+            if in_line:
+                fcntl.flock(self._line_fd, fcntl.LOCK_UN)
+
+    def _stand_in_line(self, in_a_hurry: Callable[[], bool]) -> bool:
+        """Be the next in line. False: in a hurry, or the line does not move."""
+        until_s, looks = time.monotonic() + LINE_S, 0
+        while not in_a_hurry() and time.monotonic() < until_s:
+            try:
+                fcntl.flock(self._line_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                time.sleep(_LOOK_S[min(looks, len(_LOOK_S) - 1)])
+                looks += 1
+        return False
 
     def holder(self) -> int:
         """The pid of the last process that had its turn, 0 if nobody had one."""
@@ -93,3 +121,4 @@ class Turnstile:
 
     def close(self) -> None:
         os.close(self._fd)
+        os.close(self._line_fd)

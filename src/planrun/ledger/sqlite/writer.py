@@ -137,7 +137,7 @@ class Writer:
         """Run what waits, in one transaction, for at most BATCH_S."""
         answers: list[tuple[Call, Any]] = []
         self._asked_s = time.monotonic()
-        with self._turnstile.turn():
+        with self._turnstile.turn(in_a_hurry=lambda: bool(self._urgent)):
             tx = self._begin()
             changes = self._connection.total_changes()
             until = time.monotonic() + BATCH_S

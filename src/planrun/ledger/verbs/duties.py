@@ -46,7 +46,8 @@ def adopt_epoch(tx: Tx) -> int:
     offset = one(tx, "meta", k="epoch_offset_ms")
     if known is not None and offset is not None:
         # Old boottime + old offset = wall clock; minus the new offset = the same moment on the new boottime.
-        shift_ms = offset["v"] - (tx.now.wall_ms - tx.now.boot_ms)
+        # A wall clock that starts in 1970 must not stretch a wait: no wait was longer than the old boot's time.
+        shift_ms = min(offset["v"] - (tx.now.wall_ms - tx.now.boot_ms), tx.now.boot_ms)
         tx.rows("rebase_jobs", shift_ms=shift_ms)
         tx.rows("rebase_messages", shift_ms=shift_ms)
     tx.rows("set_meta", k="clock_epoch", v=tx.now.epoch)

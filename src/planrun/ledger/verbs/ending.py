@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planrun.core.budget import Budgets, Counter, Verdict, after_attempt
-from planrun.core.errors import UnknownJob
+from planrun.core.errors import Invalid, UnknownJob
 from planrun.core.life import Event, Outcome, Reason, State, next_state
 from planrun.core.messages import (
     CancelReply,
@@ -23,11 +23,18 @@ from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.holding import lost_or_canceled, owns
 
+CLAIMABLE = frozenset(Outcome) - {Outcome.LOST, Outcome.RELEASED, Outcome.CANCELED}
 _FAILED = frozenset({Outcome.PERMANENT, Outcome.TRANSIENT, Outcome.FATAL, Outcome.STALLED, Outcome.OVERTIME})
 
 
 def settle(tx: Tx, request: SettleRequest) -> Settled:
-    """Write how an attempt ended. A repeated call gets the same answer, a stale one writes nothing."""
+    """Write how an attempt ended. A repeated call gets the same answer, a stale one writes nothing.
+
+    Raises:
+        Invalid: Not an outcome that a holder may claim.
+    """
+    if request.outcome not in CLAIMABLE:
+        raise Invalid(f"an attempt cannot settle as {request.outcome}; the ledger alone says so")
     job = one(tx, "job_state", job_id=request.lease.job_id)
     if job is None or not owns(job, request.lease):
         return _settled_before(tx, request)

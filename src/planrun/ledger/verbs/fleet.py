@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from planrun.core import routing
@@ -70,26 +71,59 @@ def offers(tx: Tx, query: OfferQuery) -> list[Offer]:
     return [Offer(**row) for row in found[: query.limit]]
 
 
-def missing_for(tx: Tx, namespace: str, kind: str, version: str, needs: Sequence[str]) -> str | None:
-    """What the known fleet lacks to run such a job, in one sentence; None if it can, or if no fleet is known."""
-    known = workers(tx, since_ms=tx.now.wall_ms - routing.CAPABILITY_TTL_MS)
-    now_ms = tx.now.wall_ms
-    found = routing.find_route(known, namespace=namespace, kind=kind, version=version, needs=needs, now_ms=now_ms)
-    return found.sentence if isinstance(found, routing.Missing) else None
+class Fleet:
+    """The workers that were seen lately, as one transaction sees them; read when first asked."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._missing: dict[tuple[str, str, str, tuple[str, ...]], str | None] = {}
+
+    def missing_for(self, namespace: str, kind: str, version: str, needs: Sequence[str]) -> str | None:
+        """What the fleet lacks to run such a job, in one sentence; None if it can, or if no fleet is known."""
+        asked = (namespace, kind, version, tuple(needs))
+        if asked not in self._missing:
+            self._missing[asked] = self._find(*asked)
+        return self._missing[asked]
+
+    @cached_property
+    def _known(self) -> list[WorkerRow]:
+        return workers(self._tx, since_ms=self._tx.now.wall_ms - routing.CAPABILITY_TTL_MS)
+
+    def _find(self, namespace: str, kind: str, version: str, needs: Sequence[str]) -> str | None:
+        found = routing.find_route(
+            self._known, namespace=namespace, kind=kind, version=version, needs=needs, now_ms=self._tx.now.wall_ms
+        )
+        return found.sentence if isinstance(found, routing.Missing) else None
 
 
-def end_unsupported(tx: Tx, *, waited_ms: int) -> int:
-    """Fail jobs that have waited so long and that no known worker could ever run."""
-    before_ms = tx.now.wall_ms - waited_ms
+def unsupported(tx: Tx, *, waited_ms: int) -> list[Row]:
+    """What has waited so long and no known worker could ever run: kind, version, namespace and needs.
+
+    Looks at the whole line, so it is asked of a reader and never holds up a heartbeat.
+    """
+    groups = tx.rows("waiting_sets", before_ms=tx.now.wall_ms - waited_ms)
+    fleet = Fleet(tx)
+    return [
+        {name: group[name] for name in ("kind", "version", "namespace", "needs")}
+        for group in groups
+        if fleet.missing_for(*_asked(group)) is not None
+    ]
+
+
+def end_unsupported(tx: Tx, groups: Sequence[Row], *, waited_ms: int) -> int:
+    """Fail the jobs of these groups, if no worker has come that could run them."""
     ended = 0
-    for group in tx.rows("waiting_sets", before_ms=before_ms):
-        needs = load(group["needs"], tuple[str, ...])
-        missing = missing_for(tx, group["namespace"], group["kind"], group["version"], needs)
+    fleet = Fleet(tx)
+    for group in groups:
+        missing = fleet.missing_for(*_asked(group))
         if missing is None:
             continue
-        same = {name: group[name] for name in ("kind", "version", "namespace", "needs")}
-        for row in tx.rows("waiting_jobs", before_ms=before_ms, limit=SLICE, **same):
+        for row in tx.rows("waiting_jobs", before_ms=tx.now.wall_ms - waited_ms, limit=SLICE, **group):
             error = Failure(message=missing, code="unsupported")
             end_queued(tx, row["job_id"], State.FAILED, Reason.UNSUPPORTED, error)
             ended += 1
     return ended
+
+
+def _asked(group: Row) -> tuple[str, str, str, tuple[str, ...]]:
+    return group["namespace"], group["kind"], group["version"], load(group["needs"], tuple[str, ...])

@@ -10,16 +10,17 @@ from planrun.core.messages import Failure, SubmitReply, SubmitRequest
 from planrun.core.names import job_id_of
 from planrun.ledger.tx import Tx, dump, one
 from planrun.ledger.verbs.ending import end_queued, owe_answer
-from planrun.ledger.verbs.fleet import missing_for
+from planrun.ledger.verbs.fleet import Fleet
 from planrun.ledger.verbs.history import note
 
 
 def submit(tx: Tx, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
     """All or none: a conflict undoes the whole call."""
-    return [_submit(tx, request) for request in requests]
+    fleet = Fleet(tx)
+    return [_submit(tx, request, fleet) for request in requests]
 
 
-def _submit(tx: Tx, request: SubmitRequest) -> SubmitReply:
+def _submit(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
     known = one(tx, "find_request", namespace=request.namespace, request_id=request.request_id)
     if known is not None:
         if known["request_hash"] != request.request_hash:
@@ -48,7 +49,7 @@ def _submit(tx: Tx, request: SubmitRequest) -> SubmitReply:
                 )
             _remember(tx, request, holder["job_id"])
             return _attach(tx, request, holder["job_id"], "joined")
-    return _create(tx, request)
+    return _create(tx, request, fleet)
 
 
 def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> SubmitReply:
@@ -66,7 +67,7 @@ def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> Su
     return SubmitReply(job_id=job_id, disposition=disposition, state=state)
 
 
-def _create(tx: Tx, request: SubmitRequest) -> SubmitReply:
+def _create(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
     job_id = job_id_of(request.namespace, request.request_id)
     delay_ms = round(request.delay_s * 1000)
     tx.rows(
@@ -91,7 +92,7 @@ def _create(tx: Tx, request: SubmitRequest) -> SubmitReply:
     _subscribe(tx, request, job_id)
     note(tx, job_id, "submitted", who=request.who, attempt=1, detail=f"request {request.request_id}")
 
-    missing = missing_for(tx, request.namespace, request.kind, request.version, request.needs)
+    missing = fleet.missing_for(request.namespace, request.kind, request.version, request.needs)
     if missing is None:
         return SubmitReply(job_id=job_id, disposition="new", state=State.QUEUED)
     end_queued(tx, job_id, State.FAILED, Reason.UNSUPPORTED, Failure(message=missing, code="unsupported"))

@@ -1,5 +1,5 @@
 SELECT j.*, w.name AS worker, a.fraction, a.message,
-       (j.state = 'canceled' AND EXISTS (SELECT 1 FROM attempt AS s WHERE s.job_id = j.job_id AND s.stopped = 0)) AS stopping
+       (j.state = 'canceled' AND coalesce(a.stopped, 1) = 0) AS stopping
   FROM job AS j
   LEFT JOIN attempt AS a ON a.job_id = j.job_id AND a.attempt = j.attempt
   LEFT JOIN worker AS w ON w.incarnation = a.incarnation

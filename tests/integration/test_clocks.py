@@ -1,0 +1,74 @@
+"""Clocks that jump and processes that stand still: only boottime decides, and silence has to be the holder's own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lab import Lab, boottime
+from tests.soak import clocks
+from tests.stepped_clock import SteppedClock
+
+pytestmark = [pytest.mark.anyio, pytest.mark.serial]
+
+
+def test_the_stepped_clock_moves_the_wall_and_nothing_else(tmp_path: Path) -> None:
+    """Else the next test would show nothing."""
+    clock = SteppedClock.new(tmp_path / "clock")
+    for step in (-clocks.DAY, clocks.HOUR):
+        clock.set(step)
+        wall, boot = clock.reads()
+
+        assert abs(wall - time.time() - step) < 5
+        assert abs(boot - boottime()) < 5
+
+
+async def test_a_wall_clock_that_jumps_changes_no_lease_and_no_wait(lab: Lab) -> None:
+    """C12: by an hour and by days, forth and back, under two workers; a dead one is still found in time."""
+    seen = await clocks.jumps(lab, delay_s=3, each_s=1.2)
+
+    assert {step for step in seen.offsets_s if step} & set(clocks.STEPS)  # the workers did have another time
+    assert (seen.starts, seen.lost) == (4, 0)
+    assert clocks.on_time(seen, delay_s=3)
+
+
+async def test_a_frozen_worker_loses_its_job_and_stays_silent_afterwards(lab: Lab) -> None:
+    """C14, one worker: another takes over; awake again, the frozen one leaves no second answer."""
+    first = lab.start_worker(lease_s=1)
+    await lab.ready(1)
+    job_id = await lab.submit("render", {"seconds": 4})
+    await lab.started(job_id, 1)
+    lab.start_worker(lease_s=1)
+    await lab.ready(2)
+    first.signal(signal.SIGSTOP)
+    await lab.started(job_id, 2)
+    first.signal(signal.SIGCONT)
+    (row,) = await lab.ended(job_id)
+
+    assert (row.state, row.attempt, row.losses) == ("finished", 2, 1)
+    await lab.check(job_id)
+    await lab.scratch_empty()
+    assert "is over: lost" in first.text
+
+
+async def test_when_all_stood_still_a_healthy_job_goes_on(lab: Lab) -> None:
+    """C14, the whole machine: three leases later all wake up, and whoever sweeps first lets the others renew."""
+    workers = [lab.start_worker(lease_s=2, isolation="group") for _ in range(2)]
+    await lab.ready(2)
+    jobs = [await lab.submit("nap", {"seconds": 8}) for _ in workers]
+    for job_id in jobs:
+        await lab.started(job_id, 1)
+    for worker in workers:
+        worker.signal(signal.SIGSTOP)
+    await asyncio.sleep(6)
+    for worker in workers:
+        worker.signal(signal.SIGCONT)
+    rows = await lab.ended(*jobs)
+
+    assert [row.state for row in rows] == ["finished", "finished"]
+    assert [row.losses for row in rows] == [0, 0]
+    await lab.check(*jobs)
