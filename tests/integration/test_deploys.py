@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -86,6 +87,29 @@ async def test_c48_a_sigterm_that_comes_while_the_worker_starts_is_obeyed_too(la
     assert worker.wait(10) == 0
     assert lab.starts(job_id) == []
     assert list(lab.place.workers.iterdir()) == []
+
+
+async def test_a_job_granted_at_the_moment_of_a_deploy_is_handed_back_without_a_wait(lab: Lab) -> None:
+    """SIGTERM while the grant is being committed: its code never began, and the next worker may start it at once."""
+    trips = lab.folder / "trips"
+    trips.mkdir()
+    worker = lab.start_worker(lease_s=LONG_LEASE_S, environment={"PLANRUN_TRIP_DIR": str(trips)})
+    await lab.ready(1)
+    (trips / "ledger:before-commit").touch()
+    submitting = asyncio.create_task(lab.submit("nap", {"seconds": 0}))
+
+    async def in_the_grant() -> bool:
+        return bool(list(trips.glob("*.reached")))
+
+    await lab.until(in_the_grant, "the worker stands in its transaction")
+    worker.signal(signal.SIGTERM)
+    worker.signal(signal.SIGCONT)
+
+    assert worker.wait() == 0
+    job_id = await submitting
+    row = await lab.job(job_id)
+    assert (row.state, row.attempt, row.handbacks, row.not_before_ms) == (State.QUEUED, 2, 1, 0)
+    assert lab.starts(job_id) == []
 
 
 async def test_an_answer_that_is_being_delivered_at_a_deploy_is_delivered_once(lab: Lab) -> None:

@@ -51,7 +51,7 @@ class Crossings:
 
         async def after_start(job_id: str) -> None:
             await self._lab.started(job_id, 1, timeout_s=60)
-            await self._moment(0.3)(job_id)
+            await self._moment(0.5)(job_id)
 
         await self._settled(
             await asyncio.gather(*[self._cross("render", {"seconds": 0}, after_start) for _ in range(count)])
