@@ -20,10 +20,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path.insert(0, str(HERE.parent))
 
-import claim  # noqa: E402 - the path is set above
-
+from bench import claim  # noqa: E402 - the path is set above
 from planrun.core.messages import SubmitRequest  # noqa: E402
 from tests.lab import Lab, boottime  # noqa: E402
 

@@ -96,17 +96,27 @@ class Fleet:
         return found.sentence if isinstance(found, routing.Missing) else None
 
 
-def end_unsupported(tx: Tx, *, waited_ms: int) -> int:
-    """Fail jobs that have waited so long and that no known worker could ever run."""
-    before_ms = tx.now.wall_ms - waited_ms
-    ended = 0
+def unsupported(tx: Tx, *, waited_ms: int) -> list[Row]:
+    """Sets of equal jobs that have waited so long and that no known worker could ever run. Reads the whole line."""
     fleet = Fleet(tx)
-    for group in tx.rows("waiting_sets", before_ms=before_ms):
+    return [
+        group
+        for group in tx.rows("waiting_sets", before_ms=tx.now.wall_ms - waited_ms)
+        if fleet.missing_for(group["namespace"], group["kind"], group["version"], load(group["needs"], tuple[str, ...]))
+    ]
+
+
+def end_unsupported(tx: Tx, groups: Sequence[Row], *, waited_ms: int) -> int:
+    """Fail the jobs of such sets, unless the fleet has learned to run them meanwhile."""
+    fleet = Fleet(tx)
+    ended = 0
+    for group in groups:
         needs = load(group["needs"], tuple[str, ...])
         missing = fleet.missing_for(group["namespace"], group["kind"], group["version"], needs)
         if missing is None:
             continue
         same = {name: group[name] for name in ("kind", "version", "namespace", "needs")}
+        before_ms = tx.now.wall_ms - waited_ms
         for row in tx.rows("waiting_jobs", before_ms=before_ms, limit=SLICE, **same):
             error = Failure(message=missing, code="unsupported")
             end_queued(tx, row["job_id"], State.FAILED, Reason.UNSUPPORTED, error)
