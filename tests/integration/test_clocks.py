@@ -9,9 +9,56 @@ from pathlib import Path
 
 import pytest
 
+from planrun.core.messages import (
+    Beat,
+    Granted,
+    GrantRequest,
+    Handler,
+    Lease,
+    OfferQuery,
+    RenewRequest,
+    SubmitRequest,
+    WorkerRow,
+)
+from planrun.ledger.contract import Ledger
+from planrun.wiring import open_ledger
+from tests.contract.manual_clock import ManualClock
 from tests.lab import Lab, boottime
 from tests.soak import clocks
 from tests.stepped_clock import SteppedClock
+
+LEASE_MS = 9_000
+
+
+def worker(kind: str) -> WorkerRow:
+    return WorkerRow(
+        incarnation=kind,
+        name=kind,
+        host="here",
+        slots=1,
+        handlers=(Handler(kind=kind, version="v1"),),
+        lock_file="/nonexistent",
+        lock_device=0,
+        lock_inode=0,
+    )
+
+
+def job(kind: str, *, delay_s: float = 0) -> SubmitRequest:
+    request_id = f"{kind}-{delay_s:g}"
+    return SubmitRequest(
+        request_id=request_id, kind=kind, content_hash=request_id, request_hash=request_id, delay_s=delay_s
+    )
+
+
+async def granted(ledger: Ledger, kind: str) -> Lease:
+    handlers = (Handler(kind=kind, version="v1"),)
+    (offer,) = await ledger.offers(OfferQuery(namespaces=("default",), handlers=handlers, capabilities=(), limit=9))
+    answer = await ledger.grant(
+        GrantRequest(job_id=offer.job_id, attempt=1, incarnation=kind, nonce="n", lease_ms=LEASE_MS)
+    )
+    assert isinstance(answer, Granted)
+    return answer.lease
+
 
 pytestmark = [pytest.mark.anyio, pytest.mark.serial]
 
@@ -34,6 +81,34 @@ async def test_a_wall_clock_that_jumps_changes_no_lease_and_no_wait(lab: Lab) ->
     assert {step for step in seen.offsets_s if step} & set(clocks.STEPS)  # the workers did have another time
     assert (seen.starts, seen.lost) == (4, 0)
     assert clocks.on_time(seen, delay_s=3)
+
+
+@pytest.mark.parametrize("step_s", [clocks.HOUR, -clocks.HOUR, clocks.DAY, -2 * clocks.DAY])
+async def test_a_step_of_the_wall_clock_changes_nothing_that_a_ledger_decides(tmp_path: Path, step_s: int) -> None:
+    """C12, in one process: leases, delays, and what the fleet is known to be able to do."""
+    clock = ManualClock()
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'step.db'}", clock=clock)
+    for kind in ("left", "right"):
+        await ledger.register(worker(kind))
+    await ledger.submit([job("left"), job("left", delay_s=10)])
+    lease = await granted(ledger, "left")
+    clock.jump_wall(step_s)
+    clock.advance(5)
+
+    assert await ledger.expire(stamp_ms=clock.boot_ms()) == 0
+    assert await ledger.promote() == 0
+    renewed = await ledger.renew(RenewRequest(incarnation="left", beats=(Beat(lease=lease),), lease_ms=LEASE_MS))
+    assert [standing.status for standing in renewed] == ["held"]
+    # Only one of the two workers has been heard of since the step; the other is known as before.
+    (reply,) = await ledger.submit([job("right")])
+    assert reply.state == "queued"
+
+    clock.advance(5)
+    assert await ledger.promote() == 1
+    clock.advance(LEASE_MS / 1000)
+    assert await ledger.expire(stamp_ms=clock.boot_ms()) == 1
+    assert await ledger.violations() == []
+    await ledger.close()
 
 
 async def test_a_frozen_worker_loses_its_job_and_stays_silent_afterwards(lab: Lab) -> None:

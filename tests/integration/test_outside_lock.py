@@ -54,3 +54,11 @@ async def test_a_living_worker_keeps_its_leases_through_a_lock_that_is_longer(la
         rows = await lab.ended(*jobs)
 
     assert [(row.state, row.losses) for row in rows] == [("finished", 0)] * 2
+
+
+async def test_looking_through_the_line_for_jobs_that_nobody_can_run_keeps_no_writer_out(lab: Lab) -> None:
+    """With a million jobs it takes seconds; it needs no turn of a writer, and so delays no heartbeat."""
+    await lab.submit("nap")
+    async with outside_lock.locked(lab, [30]):
+        async with asyncio.timeout(5):
+            assert await lab.ledger.end_unsupported(waited_ms=0) == 0

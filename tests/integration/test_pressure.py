@@ -67,3 +67,29 @@ async def test_an_idle_system_hardly_writes(lab: Lab) -> None:
 
     heartbeats = workers * (seconds / (lease_s / 3) + 1)
     assert 0 < commits <= heartbeats + 2  # a start may still be told when the watching begins
+
+
+async def test_delays_and_back_off_fire_on_time_whoever_restarts_meanwhile(lab: Lab) -> None:
+    """C29: waits live in the ledger; the workers are killed and started again all the time."""
+    lab.start_worker(lease_s=2, slots=3)
+    await lab.ready(1)
+    submitted_at = boottime()
+    delayed = [await lab.submit("nap", {"seconds": 0}, delay_s=4 + n / 10) for n in range(5)]
+    failing = await lab.submit("hurl", {"error": "transient", "on_attempts": 2})
+    await lab.started(failing, 1)
+    for _ in range(2):
+        await lab.until(lambda: idle(lab), "nothing runs")
+        lab.workers[-1].kill()
+        lab.start_worker(lease_s=2, slots=3)
+        await lab.ready(len(lab.workers))
+    await lab.ended(*delayed, failing)
+
+    for n, job_id in enumerate(delayed):
+        assert 0 <= lab.starts(job_id)[0].at - submitted_at - 4 - n / 10 < 2
+    first, second, third = (start.at for start in lab.starts(failing))
+    assert 2 <= second - first < 4
+    assert 4 <= third - second < 6
+
+
+async def idle(lab: Lab) -> bool:
+    return (await lab.ledger.counts(None))["running"] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -30,7 +31,12 @@ CONTENT_KEY = "content"
 
 def job_id_of(namespace: str, request_id: str) -> str:
     """The id of the job that this request creates: the same on every retry, on every machine."""
-    return str(uuid.uuid5(uuid.uuid5(_ROOT, namespace), request_id))
+    return str(uuid.uuid5(_namespace_id(namespace), request_id))
+
+
+@lru_cache(maxsize=64)
+def _namespace_id(namespace: str) -> uuid.UUID:
+    return uuid.uuid5(_ROOT, namespace)
 
 
 def token_of(generation: int, n: int) -> int:

@@ -183,7 +183,9 @@ class SqliteLedger:
         return await self._write(duties.end_overdue)
 
     async def end_unsupported(self, *, waited_ms: int) -> int:
-        groups = await self._read(partial(fleet.unsupported, waited_ms=waited_ms))
+        # A million jobs in line take seconds to look through: not inside a transaction that keeps heartbeats out,
+        # nor in the way of this process's own reads.
+        groups = await asyncio.to_thread(self._read_apart, partial(fleet.unsupported, waited_ms=waited_ms))
         if not groups:
             return 0
         return await self._write(partial(fleet.end_unsupported, groups=groups, waited_ms=waited_ms))
@@ -238,13 +240,26 @@ class SqliteLedger:
         return await asyncio.get_running_loop().run_in_executor(self._reading, self._read_now, query)
 
     def _read_now(self, query: Callable[[Tx], T]) -> T:
+        return self._look(self._reader, query)
+
+    def _read_apart(self, query: Callable[[Tx], T]) -> T:
+        try:
+            connection = connect(self._place.ledger, read_only=True)
+        except apsw.Error as error:
+            raise LedgerUnavailable(f"{self._place.ledger} cannot be read: {error!r}") from None
+        try:
+            return self._look(connection, query)
+        finally:
+            connection.close()
+
+    def _look(self, connection: apsw.Connection, query: Callable[[Tx], T]) -> T:
         """One consistent look: all statements of the query see the same commit."""
         try:
-            self._reader.execute("BEGIN")
+            connection.execute("BEGIN")
             try:
-                return query(SqliteTx(self._reader, self._clock.now()))
+                return query(SqliteTx(connection, self._clock.now()))
             finally:
-                self._reader.execute("COMMIT")
+                connection.execute("COMMIT")
         except apsw.Error as error:
             raise LedgerUnavailable(f"{self._place.ledger} cannot be read: {error!r}") from None
 

@@ -25,6 +25,7 @@ from planrun.ledger.sqlite.database import statement
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.tx import Row, Tx
+from planrun.ledger.verbs.duties import WALL_STEP_MS
 from planrun.trip import trip
 
 BATCH_MAX = 128
@@ -76,6 +77,7 @@ class Writer:
         self._clock = clock
         self._on_epoch = on_epoch
         self._epoch = ""
+        self._offset_ms = 0  # from boottime to the wall clock, as last looked at
         self._access = Access()
         self._asked_s = 0.0
         self._urgent: collections.deque[Call] = collections.deque()
@@ -174,12 +176,15 @@ class Writer:
             self._connection.execute("BEGIN IMMEDIATE")
             now = self._clock.now()
             tx = SqliteTx(self._connection, now)
-            if now.epoch != self._epoch:
+            offset_ms = now.wall_ms - now.boot_ms
+            other_clock = now.epoch != self._epoch or abs(offset_ms - self._offset_ms) >= WALL_STEP_MS
+            if other_clock:
                 self._on_epoch(tx)
         except BaseException:
             self._abandon()
             raise
-        self._epoch = now.epoch
+        if other_clock:
+            self._epoch, self._offset_ms = now.epoch, offset_ms
         return tx
 
     def _one(self, tx: SqliteTx, call: Call) -> Any:
@@ -223,6 +228,7 @@ class Writer:
         return answer
 
     def _abandon(self) -> None:
+        self._epoch = ""  # what it found about the clocks is undone, too
         if self._connection.in_transaction:
             with suppress(apsw.Error):
                 self._connection.execute("ROLLBACK")

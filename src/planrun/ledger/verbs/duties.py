@@ -11,6 +11,7 @@ from planrun.ledger.verbs.ending import lose, overdue
 from planrun.ledger.verbs.fleet import SLICE, worker_row
 
 UPLOAD_AGE_MAX_MS = 7 * 86_400_000  # an attempt that nobody knows to be dead writes no longer than this
+WALL_STEP_MS = 60_000  # less is drift, which ordinary signs of life outrun
 
 
 def due(tx: Tx) -> Due:
@@ -36,9 +37,13 @@ def due(tx: Tx) -> Due:
 
 
 def adopt_epoch(tx: Tx) -> int:
-    """The machine was rebooted: nobody of the other boot lives, and its clock means nothing here."""
+    """The machine was rebooted: nobody of the other boot lives, and its clock means nothing here.
+
+    In the same boot it only follows a wall clock that was stepped.
+    """
     known = one(tx, "meta", k="clock_epoch")
     if known is not None and known["v"] == tx.now.epoch:
+        _follow_wall_clock(tx)
         return 0
     ended = tx.rows("foreign_leases", epoch=tx.now.epoch)
     for row in ended:
@@ -53,6 +58,16 @@ def adopt_epoch(tx: Tx) -> int:
     tx.rows("set_meta", k="clock_epoch", v=tx.now.epoch)
     tx.rows("set_meta", k="epoch_offset_ms", v=tx.now.wall_ms - tx.now.boot_ms)
     return len(ended)
+
+
+def _follow_wall_clock(tx: Tx) -> None:
+    """The wall clock was set: nobody was silent for that long, so the fleet is as well known as before."""
+    offset = one(tx, "meta", k="epoch_offset_ms")
+    offset_ms = tx.now.wall_ms - tx.now.boot_ms
+    if offset is None or abs(offset_ms - offset["v"]) < WALL_STEP_MS:
+        return
+    tx.rows("rebase_workers", shift_ms=offset_ms - offset["v"])
+    tx.rows("set_meta", k="epoch_offset_ms", v=offset_ms)
 
 
 def expire(tx: Tx, *, stamp_ms: int) -> int:
