@@ -31,7 +31,7 @@ async def test_c37_deploys_in_a_row_hand_a_job_on_within_a_second_each(lab: Lab)
 @pytest.mark.parametrize("lazy", [False, True], ids=["after every step", "when asked"])
 async def test_deploys_in_a_row_lose_no_step_of_a_job_that_leaves_checkpoints(lab: Lab, lazy: bool) -> None:
     """It resumes at every hand-over, within the time of its checkpoint and a second, and finishes."""
-    print(await with_checkpoints(lab, 4, lazy=lazy))
+    print(await with_checkpoints(lab, 3, lazy=lazy))
 
 
 async def test_c48_a_second_sigterm_hands_back_at_once(lab: Lab) -> None:

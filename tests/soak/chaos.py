@@ -1,7 +1,7 @@
 """500 jobs end with one right answer each while workers are killed every second, and under every other fault.
 
-Four storms: workers killed; the same without a memory of ended attempts; all faults mixed; many short jobs with
-messages. The seed is printed: CHAOS_SEED repeats it.
+Five storms: workers killed; the same without a memory of ended attempts; all faults mixed, at the surest and at the
+weakest isolation; jobs so short that kills fall between result and message. The seed is printed: CHAOS_SEED repeats it.
 """
 
 from __future__ import annotations
@@ -213,17 +213,15 @@ def storms(seed: int, share: float) -> dict[str, Storm]:
     """The storms of a full run, or with fewer jobs."""
     jobs = max(20, round(500 * share))
     slots = {"slots": 2}
+    mixed = ("kill", "term", "freeze", "job", "launcher")
     return {
         "kills": Storm(jobs=jobs, seed=seed, options=slots),
         "kills, dedup off": Storm(jobs=jobs, seed=seed + 1, options={**slots, "dedup_size": 0}),
-        "all faults": Storm(
-            jobs=jobs,
-            seed=seed + 2,
-            faults=("kill", "term", "freeze", "job", "launcher"),
-            worst=5,
-            options={**slots, "checkpoint_grace_s": 1},
+        "all faults": Storm(jobs=jobs, seed=seed + 2, faults=mixed, worst=5, options=slots),
+        "all faults, group": Storm(
+            jobs=jobs, seed=seed + 3, faults=mixed, worst=5, options={**slots, "isolation": "group"}
         ),
-        "short jobs": Storm(jobs=jobs, seed=seed + 3, seconds=(0, 0), every_s=0.3, options=slots),
+        "short jobs": Storm(jobs=jobs, seed=seed + 4, seconds=(0, 0), every_s=0.3, options=slots),
     }
 
 
@@ -240,5 +238,5 @@ async def run(seed: int, share: float) -> None:
 def main(minutes: float | None) -> int:
     seed = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
     print(f"CHAOS_SEED={seed}", flush=True)
-    asyncio.run(run(seed, 1.0 if minutes is None else min(1.0, minutes / 16)))
+    asyncio.run(run(seed, 1.0 if minutes is None else min(1.0, minutes / 20)))
     return 0
