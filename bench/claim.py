@@ -2,7 +2,7 @@
 
 Two ledgers are asked in turn, A B B A, so that a machine that gets slower or faster meanwhile tells of neither.
 
-    python bench/claim.py [--jobs 500] [--others 1000000]
+    python bench/claim.py [--jobs 100] [--others 1000000]
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ async def block(ledger: Ledger, jobs: int) -> float:
     return jobs / (time.perf_counter() - began)
 
 
-async def measure(folder: Path, *, jobs: int, others: int, rounds: int = 2) -> Claims:
+async def measure(folder: Path, *, jobs: int, others: int, rounds: int = 6) -> Claims:
     ledgers = {name: open_ledger(f"sqlite:///{folder / name}.db") for name in "AB"}
     for ledger in ledgers.values():
         await ledger.register(WORKER)
@@ -130,13 +130,15 @@ async def measure(folder: Path, *, jobs: int, others: int, rounds: int = 2) -> C
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=500, help="claims per block")
+    parser.add_argument("--jobs", type=int, default=100, help="claims per block")
     parser.add_argument("--others", type=int, default=1_000_000, help="other queued jobs, and as many finished")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         claims = asyncio.run(measure(Path(folder), jobs=asked.jobs, others=asked.others))
-    print("empty  " + "  ".join(f"{rate:7.0f}/s" for rate in claims.empty))
-    print("full   " + "  ".join(f"{rate:7.0f}/s" for rate in claims.full))
+    for word, rates in (("empty", claims.empty), ("full", claims.full)):
+        print(
+            f"{word:6} {statistics.median(rates):6.0f}/s   {min(rates):.0f} … {max(rates):.0f} in {len(rates)} blocks"
+        )
     print(f"a full ledger claims at {claims.ratio:.2f} of the rate of an empty one")
     return 0
 

@@ -138,7 +138,7 @@ async def measure() -> Numbers:
                 await lab.close()
         print(f"  {one.__name__} done", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
-        claims = await claim.measure(Path(folder), jobs=300, others=1_000_000)
+        claims = await claim.measure(Path(folder), jobs=100, others=1_000_000)
     return found | {
         "claim and settle, empty ledger, per second": statistics.median(claims.empty),
         "claim and settle, full against empty": claims.ratio,

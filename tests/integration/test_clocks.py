@@ -132,14 +132,14 @@ async def test_a_frozen_worker_loses_its_job_and_stays_silent_afterwards(lab: La
 
 async def test_when_all_stood_still_a_healthy_job_goes_on(lab: Lab) -> None:
     """C14, the whole machine: three leases later all wake up, and whoever sweeps first lets the others renew."""
-    workers = [lab.start_worker(lease_s=2, isolation="group") for _ in range(2)]
+    workers = [lab.start_worker(lease_s=1.5, isolation="group") for _ in range(2)]
     await lab.ready(2)
-    jobs = [await lab.submit("nap", {"seconds": 8}) for _ in workers]
+    jobs = [await lab.submit("nap", {"seconds": 6}) for _ in workers]
     for job_id in jobs:
         await lab.started(job_id, 1)
     for worker in workers:
         worker.signal(signal.SIGSTOP)
-    await asyncio.sleep(6)
+    await asyncio.sleep(4.5)
     for worker in workers:
         worker.signal(signal.SIGCONT)
     rows = await lab.ended(*jobs)

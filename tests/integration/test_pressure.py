@@ -54,7 +54,7 @@ async def test_a_long_run_time_limit_delays_no_takeover(lab: Lab) -> None:
 
 async def test_an_idle_system_hardly_writes(lab: Lab) -> None:
     """C29: two workers with nothing to do and a delayed job that is far off: only their signs of life are written."""
-    lease_s, seconds, workers = 6.0, 7.0, 2
+    lease_s, seconds, workers = 3.0, 4.0, 2
     for _ in range(workers):
         lab.start_worker(lease_s=lease_s)
     await lab.ready(workers)

@@ -56,7 +56,7 @@ async def lock_from_outside(lab: Lab, holds_s: Sequence[float], *, jobs: int, ca
     for _ in range(2):
         lab.start_worker(lease_s=LEASE_S, slots=4)
     await lab.ready(2)
-    short = [await lab.submit("nap", {"seconds": 0.3}) for _ in range(jobs)]
+    short = [await lab.submit("nap", {"seconds": 0.3}, delay_s=jobs / 20 * (n % 2)) for n in range(jobs)]
     delayed = [await lab.submit("nap", delay_s=3600) for _ in range(cancels - jobs // 2)]
     asked = [*short[: jobs // 2], *delayed]
     refused = 0
@@ -74,7 +74,13 @@ async def lock_from_outside(lab: Lab, holds_s: Sequence[float], *, jobs: int, ca
                 said[job_id] = reply.state is State.CANCELED
 
     async with locked(lab, holds_s) as locker:
-        await asyncio.gather(*map(cancel, asked))
+        assert locker.stdout is not None
+        canceling = []
+        for turn in range(len(holds_s)):  # some cancels into each of the locks
+            canceling.append(asyncio.gather(*map(cancel, asked[turn :: len(holds_s)])))
+            if turn < len(holds_s) - 1:
+                assert await locker.stdout.readline()
+        await asyncio.gather(*canceling)
         await locker.wait()
     rows = await lab.ended(*short, *asked, timeout_s=60)
     await lab.check(*short, *asked)
