@@ -29,14 +29,15 @@ def run(request: dict[str, Any]) -> None:
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    os._exit(
-        pytest.main(
-            [
-                "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={folder / 'tmp'}",
-                "-W", "ignore::pytest.PytestAssertRewriteWarning", *request["tests"],
-            ]
-        )
+    code = pytest.main(
+        [
+            "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={folder / 'tmp'}",
+            "-W", "ignore::pytest.PytestAssertRewriteWarning", *request["tests"],
+        ]
     )  # fmt: skip
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def main() -> None:

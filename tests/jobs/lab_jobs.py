@@ -236,7 +236,10 @@ def _reachable(root: object) -> set[type]:
             continue
         seen[id(thing)] = thing
         for name in dir(thing):
-            value = getattr(thing, name, None)
+            try:
+                value = getattr(thing, name, None)
+            except TypeError:  # some Pythons give a slot of the wrong class
+                continue
             if name.startswith("__") or isinstance(value, FunctionType):
                 continue
             todo.append(getattr(value, "__self__", value))
