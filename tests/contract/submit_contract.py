@@ -31,6 +31,32 @@ class SubmitContract(LedgerContract):
         assert (row.retry_of, row.created_at_ms) == ("an-older-job", clock.wall_ms)
         assert row.deadline_at_ms == clock.wall_ms + 5
 
+    async def test_a_retry_takes_the_key_along_unless_another_job_holds_it_by_now(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        old = (await they.submit(key="k")).job_id
+        await they.cancel(old)
+
+        first = await they.submit(key="k", retry_of=old)
+        second = await they.submit(key="k", retry_of=old, content="other")
+
+        assert (first.disposition, second.disposition) == ("new", "new")
+        assert ((await they.row(first.job_id)).key, (await they.row(second.job_id)).key) == ("k", None)
+
+    async def test_a_retry_stands_in_the_history_of_both_jobs_with_who_and_why(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        old = (await they.submit()).job_id
+        await they.cancel(old)
+
+        new = (await they.submit(retry_of=old, who="ann", why="the disk is empty again")).job_id
+
+        for job_id, what, other in [(old, "retried", new), (new, "submitted", old)]:
+            event = (await ledger.events(job_id))[-1]
+            assert (event.what, event.who) == (what, "ann")
+            assert other in event.detail
+            assert "the disk is empty again" in event.detail
+
     async def test_a_retried_request_is_the_same_job(self, they: Actors, ledger: Ledger) -> None:
         request = a_request()
         [first] = await ledger.submit([request])

@@ -30,6 +30,7 @@ VERBS = {
     "logs": ("planrun.cli.history:logs", JOBS),
     "result": ("planrun.cli.wait:result", JOBS),
     "cancel": ("planrun.cli.cancel:cancel", JOBS),
+    "retry": ("planrun.cli.retry:retry", JOBS),
     "worker": ("planrun.cli.worker:worker", BOX),
     "up": ("planrun.cli.up:up", BOX),
     "check": ("planrun.cli.check:check", BOX),

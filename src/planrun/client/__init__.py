@@ -1,13 +1,14 @@
 """What an application imports: submit, wait, cancel, look. Async, with a synchronous facade over the same code.
 
-Reading order: `content` (what a submit says), `async_client` (all verbs), `answer` (what comes back),
-`sync` (the facade).
+Reading order: `content` (what a submit says), `async_client` (the verbs), `looking` (those that only read),
+`answer` (what comes back), `sync` (the facade).
 """
 
 from planrun.client.answer import Answer, OutputFile
-from planrun.client.async_client import AsyncClient, JobPage
+from planrun.client.async_client import AsyncClient
 from planrun.client.content import Submit, SubmitOptions
 from planrun.client.handle import AsyncJobHandle
+from planrun.client.looking import JobPage
 from planrun.client.sync import Client, JobHandle
 
 __all__ = [

@@ -5,41 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
+
+import msgspec
 
 from planrun.client.answer import Answer, answer_of
 from planrun.client.content import Asked, Submit, SubmitOptions, ask
 from planrun.client.handle import AsyncJobHandle
-from planrun.clock import Clock, SystemClock
-from planrun.config import place_of, url_from
+from planrun.client.looking import Looking
 from planrun.core.errors import (
     Invalid,
     LedgerBusy,
     LedgerUnavailable,
-    PlanrunError,
     ResultGone,
-    UnknownJob,
     WaitTimeout,
 )
 from planrun.core.life import ENDED, State
 from planrun.core.messages import (
-    AttemptRow,
     CancelReply,
     CancelRequest,
-    EventRow,
     JobRow,
-    ListQuery,
     SubmitReply,
     SubmitRequest,
-    WorkerRow,
 )
-from planrun.ledger.contract import Ledger
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.storage.contract import Store
-from planrun.wiring import open_ledger, open_store
 
 SLICE = 100  # jobs per transaction of a bulk submit: renewals get in between
 TEND_EVERY_S = 2.0  # at least; at once when a lease or deadline is known to end
@@ -48,15 +37,7 @@ SUBMIT_TIMEOUT_S = 30.0
 _PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class JobPage:
-    """Jobs, newest first. `before` is the cursor of the next page, None on the last one."""
-
-    jobs: tuple[JobRow, ...]
-    before: int | None
-
-
-class AsyncClient:
+class AsyncClient(Looking):
     """Submit jobs, wait for their answers, cancel them and look at them.
 
         async with AsyncClient("sqlite:///media.db") as planrun:
@@ -74,36 +55,9 @@ class AsyncClient:
     """
 
     def __init__(self, url: str | None = None) -> None:
-        self._url = url_from(url)
-        self._place = place_of(self._url)
-        self._opened: tuple[Ledger, Store] | None = None
-        self._clock: Clock = SystemClock.open_system()
-        self._owned = True
+        super().__init__(url)
         self._waiters = 0
         self._tender: asyncio.Task[None] | None = None
-
-    @classmethod
-    def over(cls, ledger: Ledger, store: Store, *, url: str, clock: Clock) -> Self:
-        """A client over a ledger that is open already. Closing the client leaves it open."""
-        client = cls(url)
-        client._opened = (ledger, store)
-        client._clock = clock
-        client._owned = False
-        return client
-
-    async def __aenter__(self) -> Self:
-        if self._opened is None:
-            self._opened = (open_ledger(self._url), open_store(self._url))
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the ledger. A second call does nothing."""
-        opened, self._opened = self._opened, None
-        if opened is not None and self._owned:
-            await opened[0].close()
 
     # --- asking for work ---
 
@@ -183,6 +137,44 @@ class AsyncClient:
         """
         row = await self.show(job)
         return await self._ledger.cancel(CancelRequest(namespace=row.namespace, job_id=row.job_id, who=who, why=why))
+
+    async def retry(
+        self, job: str, *, who: str = "", why: str = "", timeout_s: float = SUBMIT_TIMEOUT_S
+    ) -> AsyncJobHandle:
+        """Submit a failed or canceled job again: a new job with the same inputs, params, needs and priority.
+
+        The old one stays as it ended. Its key goes along if no other job holds it by now. Deadline, delay and
+        subscribers belonged to the old call. Calling it twice makes two jobs.
+
+        Args:
+            who, why: For the history of both jobs.
+            timeout_s: As in `submit`.
+
+        Raises:
+            UnknownJob: No such job.
+            Invalid: It is open, or it finished; or an input is gone. Nothing was submitted.
+            LedgerUnavailable: Still no answer.
+        """
+        old = await self.show(job)
+        if old.state not in (State.FAILED, State.CANCELED):
+            advice = "cancel it first" if old.state not in ENDED else "submit it anew, without its key, to run it again"
+            raise Invalid(f"{old.job_id} is {old.state}; only failed or canceled jobs are retried: {advice}")
+        submit = Submit(
+            old.kind,
+            version=old.version,
+            inputs=old.inputs,
+            params=old.params,
+            key=old.key,
+            namespace=old.namespace,
+            needs=old.needs,
+            priority=old.priority,
+            max_attempts=old.max_attempts,
+            who=who,
+        )
+        asked = ask(submit, request_id=self._clock.new_id(), wall_ms=self._clock.now().wall_ms)
+        request = msgspec.structs.replace(await self._admitted(asked), retry_of=old.job_id, why=why)
+        [reply] = await self._submit_slice([request], timeout_s)
+        return AsyncJobHandle(self, reply.job_id, reply.disposition)
 
     # --- the answer ---
 
@@ -266,110 +258,6 @@ class AsyncClient:
                 next_ms = await sweeper.tick(self._clock.boot_ms())
                 pause_s = min(max(next_ms - self._clock.boot_ms(), 0) / 1000, TEND_EVERY_S)
             await self._clock.sleep(pause_s)
-
-    # --- looking ---
-
-    async def show(self, job: str) -> JobRow:
-        """One job as the ledger sees it now.
-
-        Raises:
-            UnknownJob: No such job.
-        """
-        return await self._row(job, None)
-
-    async def list(
-        self,
-        *,
-        namespace: str | None = None,
-        kind: str | None = None,
-        state: State | str | None = None,
-        limit: int = 50,
-        before: int | None = None,
-    ) -> JobPage:
-        """A page of jobs, newest first.
-
-        Args:
-            before: The cursor of the page before; None: the newest.
-
-        Raises:
-            Invalid: No such state, or a limit below 1.
-        """
-        if limit < 1:
-            raise Invalid(f"limit {limit}: use 1 or more")
-        if state is not None and state not in set(State):
-            raise Invalid(f"state {state!r}: use one of {', '.join(State)}")
-        query = ListQuery(
-            namespace=namespace, kind=kind, state=None if state is None else State(state), limit=limit, before=before
-        )
-        rows, cursor = await self._ledger.jobs(query)
-        return JobPage(tuple(rows), cursor)
-
-    async def events(self, job: str) -> Sequence[EventRow]:
-        """The permanent history of a job, oldest first."""
-        return await self._ledger.events((await self.show(job)).job_id)
-
-    async def attempts(self, job: str) -> Sequence[AttemptRow]:
-        """The attempts of a job, oldest first."""
-        return await self._ledger.attempts((await self.show(job)).job_id)
-
-    async def logs(self, job: str, *, attempt: int | None = None) -> str:
-        """What the job printed; empty if nothing, or if its log lies on another box.
-
-        Args:
-            attempt: None: the newest attempt that printed something.
-
-        Raises:
-            UnknownJob: No such job.
-            Invalid: It had no such attempt.
-        """
-        row = await self.show(job)
-        if attempt is not None and not 1 <= attempt <= row.attempt:
-            raise Invalid(f"{row.job_id} has attempts 1 to {row.attempt}, no attempt {attempt}")
-        numbers = range(row.attempt, 0, -1) if attempt is None else [attempt]
-        for number in numbers:
-            text = await asyncio.to_thread(_read_text, self._place.log_of(row.job_id, number))
-            if text:
-                return text
-        return ""
-
-    async def counts(self, *, namespace: str | None = None) -> dict[str, int]:
-        """Jobs per state."""
-        return await self._ledger.counts(namespace)
-
-    async def workers(self) -> Sequence[WorkerRow]:
-        """The workers that the ledger knows, dead ones included: look at `seen_at_ms`."""
-        return await self._ledger.workers()
-
-    async def violations(self) -> Sequence[str]:
-        """Broken invariants of the ledger, in words. Empty in a healthy one."""
-        return await self._ledger.violations()
-
-    async def _row(self, job: str, namespace: str | None) -> JobRow:
-        row = await self._ledger.job(namespace, job)
-        if row is None:
-            where = "" if namespace is None else f" in namespace {namespace}"
-            raise UnknownJob(f"no job or request {job}{where} in {self._place.ledger}; `planrun list` shows all")
-        return row
-
-    @property
-    def _ledger(self) -> Ledger:
-        return self._parts()[0]
-
-    @property
-    def _store(self) -> Store:
-        return self._parts()[1]
-
-    def _parts(self) -> tuple[Ledger, Store]:
-        if self._opened is None:
-            raise PlanrunError("this client is not open: use it inside `async with AsyncClient(…) as planrun:`")
-        return self._opened
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode(errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
 
 
 def _gone(job_id: str) -> ResultGone:

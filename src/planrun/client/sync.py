@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from planrun.client.answer import Answer
-from planrun.client.async_client import SUBMIT_TIMEOUT_S, AsyncClient, JobPage
+from planrun.client.async_client import SUBMIT_TIMEOUT_S, AsyncClient
 from planrun.client.content import Submit, SubmitOptions
 from planrun.client.handle import AsyncJobHandle
+from planrun.client.looking import JobPage
 from planrun.core.errors import PlanrunError
 from planrun.core.life import State
 from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow, WorkerRow
@@ -92,6 +93,10 @@ class Client:
     def cancel(self, job: str, *, why: str = "", who: str = "") -> CancelReply:
         """See `AsyncClient.cancel`."""
         return self._run(lambda: self._client.cancel(job, why=why, who=who))
+
+    def retry(self, job: str, *, who: str = "", why: str = "", timeout_s: float = SUBMIT_TIMEOUT_S) -> JobHandle:
+        """See `AsyncClient.retry`."""
+        return self._held(self._run(lambda: self._client.retry(job, who=who, why=why, timeout_s=timeout_s)))
 
     def job(self, job: str, *, namespace: str | None = None) -> JobHandle:
         """See `AsyncClient.job`."""

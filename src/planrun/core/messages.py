@@ -49,8 +49,9 @@ class SubmitRequest(Struct, kw_only=True):
     max_attempts: int = 4
     deadline_at_ms: int | None = None
     subscribers: tuple[str, ...] = ()
-    retry_of: str | None = None
+    retry_of: str | None = None  # the ended job that this one repeats: then `key` is taken only if it is free
     who: str = ""
+    why: str = ""
 
 
 class SubmitReply(Struct, kw_only=True):
@@ -401,9 +402,8 @@ class Due(Struct, kw_only=True):
     promotable: bool = False  # a delayed job has come due
     deadlines: bool = False
     messages: bool = False
-    holders: tuple[
-        WorkerRow, ...
-    ] = ()  # workers with something to prove: running rows or attempts not known to be stopped
+    # Workers with something to prove: running rows, or attempts not known to be stopped.
+    holders: tuple[WorkerRow, ...] = ()
     lease_ms: int | None = None  # when the first lease runs out
     next_ms: int | None = None  # the earliest time at which one of the above may become true
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from planrun.core.errors import Conflict
 from planrun.core.life import Reason, State
 from planrun.core.messages import Failure, SubmitReply, SubmitRequest
@@ -40,7 +42,9 @@ def _submit(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
             version=request.version,
             key=request.key,
         )
-        if holder is not None:
+        if holder is not None and request.retry_of is not None:
+            request = structs.replace(request, key=None)  # a retry is a new job in any case
+        elif holder is not None:
             if holder["content_hash"] != request.content_hash:
                 raise Conflict(
                     f"key {request.key!r} stands for other inputs or params (job {holder['job_id']}); "
@@ -90,7 +94,12 @@ def _create(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
     )
     _remember(tx, request, job_id)
     _subscribe(tx, request, job_id)
-    note(tx, job_id, "submitted", who=request.who, attempt=1, detail=f"request {request.request_id}")
+    detail = f"request {request.request_id}"
+    if request.retry_of is not None:
+        why = f": {request.why}" if request.why else ""
+        note(tx, request.retry_of, "retried", who=request.who, detail=f"as job {job_id}{why}")
+        detail += f", retry of {request.retry_of}{why}"
+    note(tx, job_id, "submitted", who=request.who, attempt=1, detail=detail)
 
     missing = fleet.missing_for(request.namespace, request.kind, request.version, request.needs)
     if missing is None:

@@ -1,0 +1,163 @@
+"""Opening a ledger as a client, and the verbs that only look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from planrun.clock import Clock, SystemClock
+from planrun.config import place_of, url_from
+from planrun.core.errors import Invalid, PlanrunError, UnknownJob
+from planrun.core.life import State
+from planrun.core.messages import AttemptRow, EventRow, JobRow, ListQuery, WorkerRow
+from planrun.ledger.contract import Ledger
+from planrun.storage.contract import Store
+from planrun.wiring import open_ledger, open_store
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Jobs, newest first. `before` is the cursor of the next page, None on the last one."""
+
+    jobs: tuple[JobRow, ...]
+    before: int | None
+
+
+class Looking:
+    """A client that reads. Base of `AsyncClient`, whose docstring holds for all verbs."""
+
+    def __init__(self, url: str | None = None) -> None:
+        self._url = url_from(url)
+        self._place = place_of(self._url)
+        self._opened: tuple[Ledger, Store] | None = None
+        self._clock: Clock = SystemClock.open_system()
+        self._owned = True
+
+    @classmethod
+    def over(cls, ledger: Ledger, store: Store, *, url: str, clock: Clock) -> Self:
+        """A client over a ledger that is open already. Closing the client leaves it open."""
+        client = cls(url)
+        client._opened = (ledger, store)
+        client._clock = clock
+        client._owned = False
+        return client
+
+    async def __aenter__(self) -> Self:
+        if self._opened is None:
+            self._opened = (open_ledger(self._url), open_store(self._url))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the ledger. A second call does nothing."""
+        opened, self._opened = self._opened, None
+        if opened is not None and self._owned:
+            await opened[0].close()
+
+    async def show(self, job: str) -> JobRow:
+        """One job as the ledger sees it now.
+
+        Raises:
+            UnknownJob: No such job.
+        """
+        return await self._row(job, None)
+
+    async def list(
+        self,
+        *,
+        namespace: str | None = None,
+        kind: str | None = None,
+        state: State | str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+    ) -> JobPage:
+        """A page of jobs, newest first.
+
+        Args:
+            before: The cursor of the page before; None: the newest.
+
+        Raises:
+            Invalid: No such state, or a limit below 1.
+        """
+        if limit < 1:
+            raise Invalid(f"limit {limit}: use 1 or more")
+        if state is not None and state not in set(State):
+            raise Invalid(f"state {state!r}: use one of {', '.join(State)}")
+        query = ListQuery(
+            namespace=namespace, kind=kind, state=None if state is None else State(state), limit=limit, before=before
+        )
+        rows, cursor = await self._ledger.jobs(query)
+        return JobPage(tuple(rows), cursor)
+
+    async def events(self, job: str) -> Sequence[EventRow]:
+        """The permanent history of a job, oldest first."""
+        return await self._ledger.events((await self.show(job)).job_id)
+
+    async def attempts(self, job: str) -> Sequence[AttemptRow]:
+        """The attempts of a job, oldest first."""
+        return await self._ledger.attempts((await self.show(job)).job_id)
+
+    async def logs(self, job: str, *, attempt: int | None = None) -> str:
+        """What the job printed; empty if nothing, or if its log lies on another box.
+
+        Args:
+            attempt: None: the newest attempt that printed something.
+
+        Raises:
+            UnknownJob: No such job.
+            Invalid: It had no such attempt.
+        """
+        row = await self.show(job)
+        if attempt is not None and not 1 <= attempt <= row.attempt:
+            raise Invalid(f"{row.job_id} has attempts 1 to {row.attempt}, no attempt {attempt}")
+        numbers = range(row.attempt, 0, -1) if attempt is None else [attempt]
+        for number in numbers:
+            text = await asyncio.to_thread(_read_text, self._place.log_of(row.job_id, number))
+            if text:
+                return text
+        return ""
+
+    async def counts(self, *, namespace: str | None = None) -> dict[str, int]:
+        """Jobs per state."""
+        return await self._ledger.counts(namespace)
+
+    async def workers(self) -> Sequence[WorkerRow]:
+        """The workers that the ledger knows, dead ones included: look at `seen_at_ms`."""
+        return await self._ledger.workers()
+
+    async def violations(self) -> Sequence[str]:
+        """Broken invariants of the ledger, in words. Empty in a healthy one."""
+        return await self._ledger.violations()
+
+    async def _row(self, job: str, namespace: str | None) -> JobRow:
+        row = await self._ledger.job(namespace, job)
+        if row is None:
+            where = "" if namespace is None else f" in namespace {namespace}"
+            raise UnknownJob(f"no job or request {job}{where} in {self._place.ledger}; `planrun list` shows all")
+        return row
+
+    @property
+    def _ledger(self) -> Ledger:
+        return self._parts()[0]
+
+    @property
+    def _store(self) -> Store:
+        return self._parts()[1]
+
+    def _parts(self) -> tuple[Ledger, Store]:
+        if self._opened is None:
+            raise PlanrunError("this client is not open: use it inside `async with AsyncClient(…) as planrun:`")
+        return self._opened
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""

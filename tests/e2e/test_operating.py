@@ -1,0 +1,22 @@
+"""What an operator does from the command line: retry, why, kinds, backup, gc, pause."""
+
+from __future__ import annotations
+
+from planrun.cli.exits import Exit
+from tests.e2e.test_cli import Planrun, folder, planrun, strict_json
+
+__all__ = ["folder", "planrun"]
+
+
+def test_retry_says_the_new_id_and_names_the_key_that_another_job_holds(planrun: Planrun) -> None:
+    planrun("submit", "preview", "--key", "k", "--request-id", "r1")
+    open_yet, _, why_not = planrun("retry", "r1")
+    planrun("cancel", "r1")
+    status, first, _ = planrun("retry", "r1", "--who", "ann", "--why", "again")
+    _, second, hint = planrun("retry", "r1")
+
+    assert (open_yet, "cancel it first" in why_not, planrun("retry", "nowhere")[0]) == (Exit.USAGE, True, Exit.UNKNOWN)
+    assert (status, first != second, "key" in hint) == (Exit.FINISHED, True, True)
+    assert strict_json(planrun("show", first.strip(), "--json")[1])["key"] == "k"
+    assert first.strip() in planrun("events", "r1")[1]
+    assert [line.get("exit") for line in strict_json(planrun("retry", "r1", "nowhere", "--json")[1])] == [None, 6]
