@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from planrun.cli.printing import clean
-from planrun.cli.words import size, span, state_in_words
+from planrun.cli.words import size, state_in_words
 from planrun.clock import Instant
+from planrun.core.durations import span
 from planrun.core.life import Reason, State
 from planrun.core.messages import JobRow
 

@@ -20,3 +20,13 @@ def test_retry_says_the_new_id_and_names_the_key_that_another_job_holds(planrun:
     assert strict_json(planrun("show", first.strip(), "--json")[1])["key"] == "k"
     assert first.strip() in planrun("events", "r1")[1]
     assert [line.get("exit") for line in strict_json(planrun("retry", "r1", "nowhere", "--json")[1])] == [None, 6]
+
+
+def test_why_is_one_sentence_or_one_document(planrun: Planrun) -> None:
+    planrun("submit", "preview", "--delay", "60", "--request-id", "r1")
+    status, out, _ = planrun("why", "r1")
+    found = strict_json(planrun("why", "r1", "--json")[1])
+
+    assert (status, len(out.splitlines()), "delayed" in out) == (Exit.FINISHED, 1, True)
+    assert (found["cause"], found["state"], found["job_id"] in out) == ("delayed", "queued", True)
+    assert planrun("why", "nowhere")[0] == Exit.UNKNOWN

@@ -13,6 +13,7 @@ from planrun.ledger.sqlite.database import connect, migrate, statement
 # statement → the index that it must search
 HOT = {
     "offers": "job_ready",
+    "ahead": "job_ready",
     "promote": "job_delayed",
     "expired": "job_lease",
     "overdue": "job_deadline",
@@ -38,6 +39,7 @@ NARROW = {
     "foreign_leases": "job_lease",
     "holders": "attempt_alive",
     "rebase_messages": "outbox_due",
+    "taken": "job_holder",
     "waiting_sets": "job_ready",
     "waiting_jobs": "job_ready",
 }

@@ -25,6 +25,7 @@ VERBS = {
     "submit": ("planrun.cli.submit:submit", JOBS),
     "wait": ("planrun.cli.wait:wait", JOBS),
     "show": ("planrun.cli.show:show", JOBS),
+    "why": ("planrun.cli.why:why", JOBS),
     "list": ("planrun.cli.list:list_jobs", JOBS),
     "events": ("planrun.cli.history:events", JOBS),
     "logs": ("planrun.cli.history:logs", JOBS),

@@ -14,19 +14,19 @@ from typing import Annotated, Any
 from planrun.cli.asking import AsJson, Modules, Url, repeated, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_facts, print_json, print_table
-from planrun.cli.words import size, span
+from planrun.cli.words import size
 from planrun.client import AsyncClient
+from planrun.client.living import seems_dead
 from planrun.clock import Instant, SystemClock
 from planrun.config import Place, place_of, url_from
+from planrun.core.durations import span
 from planrun.core.errors import Invalid, PlanrunError
 from planrun.core.messages import WorkerRow
-from planrun.lockfile import ProvenDead, prove_dead
 from planrun.wiring import ledger_facts
 from planrun.worker.catalog import open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.isolation import probe
 
-BEATS_MISSED_MS = 90_000  # three of the longest heartbeats
 FORGOTTEN_MS = 24 * 3600 * 1000
 LEFT_AS = {"gone": "gone", "draining": "gone"}  # it was asked to leave, and left; any other dead one is lost
 
@@ -119,12 +119,9 @@ async def _ask(client: AsyncClient) -> tuple[dict[str, int], Sequence[str], Sequ
 def _worker_facts(worker: WorkerRow, now: Instant) -> dict[str, Any]:
     """One worker as it is, not as it last said of itself."""
     silent_ms = now.wall_ms - worker.seen_at_ms
-    # A missing lock file proves nothing to a ledger. For people: it was removed once its worker was proven dead.
-    unlocked = bool(worker.lock_file) and not Path(worker.lock_file).exists()
-    dead = unlocked or silent_ms > BEATS_MISSED_MS or isinstance(prove_dead(worker), ProvenDead)
     return {
         "name": worker.name,
-        "state": LEFT_AS.get(worker.state, "lost") if dead else worker.state,
+        "state": LEFT_AS.get(worker.state, "lost") if seems_dead(worker, wall_ms=now.wall_ms) else worker.state,
         "seen_at_ms": worker.seen_at_ms,
         "silent_ms": silent_ms,
         "forgotten": silent_ms > FORGOTTEN_MS,

@@ -8,9 +8,10 @@ from planrun.cli.asking import AsJson, JobId, Url, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_facts, print_json, print_table
 from planrun.cli.wait import answer_facts, value_text
-from planrun.cli.words import failure_in_words, moment, span, state_in_words
+from planrun.cli.words import failure_in_words, moment, state_in_words
 from planrun.client import Answer, AsyncClient
 from planrun.clock import Instant, SystemClock
+from planrun.core.durations import span
 from planrun.core.errors import ResultGone, WaitTimeout
 from planrun.core.messages import AttemptRow, JobRow
 from planrun.core.names import token_shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from planrun.clock import Instant
+from planrun.core.durations import span
 from planrun.core.life import State
 from planrun.core.messages import Failure, JobRow
 
@@ -42,17 +43,6 @@ def moment(at_ms: int, now: Instant) -> str:
     when = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
     distance = now.wall_ms - at_ms
     return f"{when} ({span(distance)} ago)" if distance >= 0 else f"{when} (in {span(-distance)})"
-
-
-def span(ms: int) -> str:
-    """A duration, to two digits that matter: 0.4 s, 12 s, 5 min, 3 h, 2 d."""
-    seconds = ms / 1000
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    for unit, length, next_length in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
-        if seconds < next_length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds / 86_400:.0f} d"
 
 
 def size(count: int) -> str:

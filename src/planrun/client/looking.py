@@ -9,11 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from planrun.client.living import find_dead
 from planrun.clock import Clock, SystemClock
 from planrun.config import place_of, url_from
 from planrun.core.errors import Invalid, PlanrunError, UnknownJob
 from planrun.core.life import State
 from planrun.core.messages import AttemptRow, EventRow, JobRow, ListQuery, WorkerRow
+from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 from planrun.wiring import open_ledger, open_store
@@ -123,6 +125,20 @@ class Looking:
                 return text
         return ""
 
+    async def why(self, job: str) -> Why:
+        """Why a job is not running yet, or where it is: the cause, and one sentence.
+
+        Raises:
+            UnknownJob: No such job.
+        """
+        row = await self.show(job)
+        outlook = await self._ledger.outlook(row.job_id)
+        if outlook is None:
+            raise self._unknown(job)
+        now = self._clock.now()
+        dead = await find_dead(outlook.workers, wall_ms=now.wall_ms)
+        return why(outlook, dead=dead, boot_ms=now.boot_ms, wall_ms=now.wall_ms)
+
     async def counts(self, *, namespace: str | None = None) -> dict[str, int]:
         """Jobs per state."""
         return await self._ledger.counts(namespace)
@@ -138,9 +154,12 @@ class Looking:
     async def _row(self, job: str, namespace: str | None) -> JobRow:
         row = await self._ledger.job(namespace, job)
         if row is None:
-            where = "" if namespace is None else f" in namespace {namespace}"
-            raise UnknownJob(f"no job or request {job}{where} in {self._place.ledger}; `planrun list` shows all")
+            raise self._unknown(job, namespace)
         return row
+
+    def _unknown(self, job: str, namespace: str | None = None) -> UnknownJob:
+        where = "" if namespace is None else f" in namespace {namespace}"
+        return UnknownJob(f"no job or request {job}{where} in {self._place.ledger}; `planrun list` shows all")
 
     @property
     def _ledger(self) -> Ledger:

@@ -19,6 +19,7 @@ from planrun.client.looking import JobPage
 from planrun.core.errors import PlanrunError
 from planrun.core.life import State
 from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow, WorkerRow
+from planrun.core.why import Why
 
 T = TypeVar("T")
 
@@ -139,6 +140,10 @@ class Client:
     def logs(self, job: str, *, attempt: int | None = None) -> str:
         """See `AsyncClient.logs`."""
         return self._run(lambda: self._client.logs(job, attempt=attempt))
+
+    def why(self, job: str) -> Why:
+        """See `AsyncClient.why`."""
+        return self._run(lambda: self._client.why(job))
 
     def counts(self, *, namespace: str | None = None) -> dict[str, int]:
         """See `AsyncClient.counts`."""

@@ -39,6 +39,7 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
+from planrun.core.why import Outlook
 
 
 class Ledger(Protocol):
@@ -82,6 +83,10 @@ class Ledger(Protocol):
     async def attempts(self, job_id: str) -> list[AttemptRow]: ...
 
     async def events(self, job_id: str) -> list[EventRow]: ...
+
+    async def outlook(self, job_id: str) -> Outlook | None:
+        """All that decides when a job runs, as one look; None: no such job."""
+        ...
 
     async def workers(self) -> list[WorkerRow]: ...
 

@@ -42,12 +42,13 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
+from planrun.core.why import Outlook
 from planrun.ledger.sqlite.database import connect, is_current, migrate, refuse_unsafe
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
 from planrun.ledger.tx import Tx
-from planrun.ledger.verbs import duties, ending, fleet, holding, intake, reading
+from planrun.ledger.verbs import duties, ending, fleet, holding, intake, outlook, reading
 
 T = TypeVar("T")
 
@@ -117,6 +118,9 @@ class SqliteLedger:
 
     async def events(self, job_id: str) -> list[EventRow]:
         return await self._read(partial(reading.events, job_id=job_id))
+
+    async def outlook(self, job_id: str) -> Outlook | None:
+        return await self._read(partial(outlook.outlook, job_id=job_id))
 
     async def workers(self) -> list[WorkerRow]:
         return await self._read(fleet.workers)

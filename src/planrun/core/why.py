@@ -1,0 +1,176 @@
+"""Why is this job where it is? One sentence, from the same facts and rules that decide it.
+
+The first cause that holds is the one that is said: an end, a holder, a wait, a fleet that cannot, a fleet that
+is lost, a fleet that is busy, a line. What a worker decides for itself (room on its disk, memory, health) is in
+no ledger: then the sentence says where to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from planrun.core.durations import span
+from planrun.core.life import Outcome, State
+from planrun.core.messages import AttemptRow, Failure, JobRow, Struct, WorkerRow
+from planrun.core.routing import Cold, Missing, find_route
+
+
+class Cause(StrEnum):
+    """What decides it right now."""
+
+    ENDED = "ended"
+    STOPPING = "stopping"  # canceled, but its processes are not yet known to be dead
+    RUNNING = "running"
+    WORKER_LOST = "worker-lost"  # it ran there, and nobody has taken it over yet
+    DELAYED = "delayed"  # by its sender
+    BACK_OFF = "back-off"  # after an attempt that ended badly
+    NO_WORKER = "no-worker"  # none was seen lately
+    UNSUPPORTED = "unsupported"  # none of those that were seen could run it
+    FLEET_LOST = "fleet-lost"  # those that could run it are dead, or take no more work
+    BUSY = "busy"
+    BEHIND = "behind"
+    NEXT = "next"
+
+
+class Ahead(Struct, kw_only=True):
+    """How many ready jobs one worker would take before this one."""
+
+    urgent: int = 0
+    older: int = 0
+
+
+class Outlook(Struct, kw_only=True):
+    """Everything in the ledger that decides when a job runs, as one look.
+
+    Attributes:
+        taken: Slots in use, by incarnation.
+        ahead: By the incarnation of each worker that could run it.
+        last: Its newest attempt.
+        error: Why it ended, unless it finished.
+    """
+
+    job: JobRow
+    workers: tuple[WorkerRow, ...] = ()
+    taken: dict[str, int] = msgspec.field(default_factory=dict)
+    ahead: dict[str, Ahead] = msgspec.field(default_factory=dict)
+    last: AttemptRow | None = None
+    error: Failure | None = None
+
+
+class Why(Struct, kw_only=True):
+    """Attributes:
+    cause: For programs.
+    sentence: For people.
+    """
+
+    job_id: str
+    state: State
+    cause: Cause
+    sentence: str
+
+
+def why(outlook: Outlook, *, dead: Collection[str], boot_ms: int, wall_ms: int) -> Why:
+    """Say why a job is not running yet, or where it is.
+
+    Args:
+        dead: Incarnations that are known, or taken, to be dead.
+        boot_ms, wall_ms: Now, by the clocks of the ledger's machine.
+    """
+    job = outlook.job
+    match job.state:
+        case State.FINISHED | State.FAILED | State.CANCELED:
+            cause, sentence = _ended(outlook, wall_ms)
+        case State.RUNNING:
+            cause, sentence = _running(outlook, dead, boot_ms, wall_ms)
+        case State.QUEUED if job.not_before_ms > boot_ms:
+            cause, sentence = _waiting(job, outlook.last, job.not_before_ms - boot_ms)
+        case State.QUEUED:
+            cause, sentence = _in_line(outlook, dead, wall_ms)
+    return Why(job_id=job.job_id, state=job.state, cause=cause, sentence=sentence)
+
+
+def _ended(outlook: Outlook, wall_ms: int) -> tuple[Cause, str]:
+    job = outlook.job
+    ended = f"{job.state} {span(wall_ms - (job.ended_at_ms or wall_ms))} ago"
+    reason = f" ({job.reason})" if job.reason else ""
+    said = f": {outlook.error.message}" if outlook.error is not None else ""
+    if job.stopping:
+        return Cause.STOPPING, f"{ended}{said}; its processes on {job.worker} are being stopped"
+    return Cause.ENDED, f"{ended}{reason}{said}"
+
+
+def _running(outlook: Outlook, dead: Collection[str], boot_ms: int, wall_ms: int) -> tuple[Cause, str]:
+    job = outlook.job
+    if job.incarnation in dead:
+        left_ms = (job.lease_until_ms or boot_ms) - boot_ms
+        until = f"in {span(left_ms)} at the latest" if left_ms > 0 else "as soon as any worker looks"
+        return Cause.WORKER_LOST, f"its worker {job.worker} is lost; it goes back in line {until}"
+    since = f" for {span(wall_ms - outlook.last.granted_at_ms)}" if outlook.last is not None else ""
+    return Cause.RUNNING, f"running on {job.worker}{since}, attempt {job.attempt}"
+
+
+def _waiting(job: JobRow, last: AttemptRow | None, left_ms: int) -> tuple[Cause, str]:
+    if last is None:
+        return Cause.DELAYED, f"delayed by whoever submitted it, for another {span(left_ms)}"
+    match last.outcome:
+        case Outcome.LOST:
+            after = f"lost worker {job.losses} of {job.max_losses}"
+        case Outcome.RELEASED:
+            after = f"hand-back {job.handbacks} of {job.max_handbacks}"
+        case _:
+            after = f"failure {job.failures} of {job.max_attempts}"
+    said = f" ({last.error.message})" if last.error is not None else ""
+    return Cause.BACK_OFF, f"waits another {span(left_ms)} after {after}{said}"
+
+
+def _in_line(outlook: Outlook, dead: Collection[str], wall_ms: int) -> tuple[Cause, str]:
+    job = outlook.job
+    route = find_route(
+        outlook.workers, namespace=job.namespace, kind=job.kind, version=job.version, needs=job.needs, now_ms=wall_ms
+    )
+    if isinstance(route, Cold):
+        return Cause.NO_WORKER, "waits for a worker: none was seen in the last hour; start one with planrun worker"
+    if isinstance(route, Missing):
+        return Cause.UNSUPPORTED, f"waits for a worker that could run it: {route.sentence}"
+    able = [worker for worker in outlook.workers if worker.incarnation in route.incarnations]
+    ready = [worker for worker in able if worker.state == "ready" and worker.incarnation not in dead]
+    if not ready:
+        return Cause.FLEET_LOST, _lost(able, dead, wall_ms)
+    slots = sum(worker.slots for worker in ready)
+    free = [worker for worker in ready if outlook.taken.get(worker.incarnation, 0) < worker.slots]
+    line = _line(outlook, free or ready)
+    if not free:
+        names = ", ".join(worker.name for worker in ready)
+        return Cause.BUSY, f"waits for a slot: {slots} of {slots} are taken on {names}{f', and {line}' if line else ''}"
+    if line:
+        return Cause.BEHIND, line
+    names = ", ".join(worker.name for worker in free)
+    return Cause.NEXT, (
+        f"next in line for {names}, which has a free slot; if it stays so, that machine lacks disk, memory or health: "
+        "its worker's log says which"
+    )
+
+
+def _lost(able: Sequence[WorkerRow], dead: Collection[str], wall_ms: int) -> str:
+    """None of the workers that could run it takes work: which, and since when."""
+    states = [
+        f"{worker.name} is lost, last seen {span(wall_ms - worker.seen_at_ms)} ago"
+        if worker.incarnation in dead
+        else f"{worker.name} is {worker.state} and takes no more work"
+        for worker in able
+    ]
+    return f"waits for a worker: {'; '.join(states)}; start one with planrun worker"
+
+
+def _line(outlook: Outlook, workers: Sequence[WorkerRow]) -> str:
+    """What the worker that would come to it first has to take before; empty: nothing."""
+    found = [outlook.ahead.get(worker.incarnation, Ahead()) for worker in workers]
+    first = min(found, key=lambda ahead: ahead.urgent + ahead.older)
+    parts = [
+        f"{count} {what}" for count, what in ((first.urgent, "of higher priority"), (first.older, "older")) if count
+    ]
+    count = first.urgent + first.older
+    return f"behind {count} {'job' if count == 1 else 'jobs'} ({', '.join(parts)})" if parts else ""

@@ -1,0 +1,1 @@
+SELECT incarnation, count(*) AS jobs FROM job WHERE state = 'running' GROUP BY incarnation;

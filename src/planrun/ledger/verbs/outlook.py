@@ -1,0 +1,58 @@
+"""What decides when a job runs, for people who ask."""
+
+from __future__ import annotations
+
+from planrun.core.life import State
+from planrun.core.messages import JobRow, WorkerRow
+from planrun.core.routing import CAPABILITY_TTL_MS, Offered, find_route
+from planrun.core.why import Ahead, Outlook
+from planrun.ledger.tx import Tx, dump
+from planrun.ledger.verbs import ending, reading
+from planrun.ledger.verbs.fleet import workers
+
+
+def outlook(tx: Tx, job_id: str) -> Outlook | None:
+    """Everything that `core.why` looks at; None: no such job."""
+    job = reading.job(tx, None, job_id)
+    if job is None:
+        return None
+    attempts = reading.attempts(tx, job.job_id)
+    result = ending.find_result(tx, job.job_id)
+    fleet = tuple(workers(tx, since_ms=tx.now.wall_ms - CAPABILITY_TTL_MS))
+    return Outlook(
+        job=job,
+        workers=fleet,
+        taken={row["incarnation"]: row["jobs"] for row in tx.rows("taken")},
+        ahead=_ahead(tx, job, fleet) if job.state is State.QUEUED else {},
+        last=attempts[-1] if attempts else None,
+        error=result.error if result is not None else None,
+    )
+
+
+def _ahead(tx: Tx, job: JobRow, fleet: tuple[WorkerRow, ...]) -> dict[str, Ahead]:
+    route = find_route(
+        fleet, namespace=job.namespace, kind=job.kind, version=job.version, needs=job.needs, now_ms=tx.now.wall_ms
+    )
+    able = route.incarnations if isinstance(route, Offered) else ()
+    return {worker.incarnation: _ahead_at(tx, job, worker) for worker in fleet if worker.incarnation in able}
+
+
+def _ahead_at(tx: Tx, job: JobRow, worker: WorkerRow) -> Ahead:
+    """What would be offered to this worker before the job: the order of `offers`."""
+    capabilities = dump(worker.capabilities)
+    found = [
+        row
+        for namespace in worker.namespaces
+        for handler in worker.handlers
+        if not handler.missing
+        for row in tx.rows(
+            "ahead",
+            job_id=job.job_id,
+            priority=job.priority,
+            namespace=namespace,
+            kind=handler.kind,
+            version=handler.version,
+            capabilities=capabilities,
+        )
+    ]
+    return Ahead(urgent=sum(row["urgent"] for row in found), older=sum(row["older"] for row in found))
