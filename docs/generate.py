@@ -8,11 +8,16 @@ A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from cyclopts import App
+from rich.console import Console
+
+from planrun.cli.app import EXIT_CODES, VERBS, build_app
 from planrun.core.budget import BACKOFF_MS, Budgets, Counter, after_attempt
 from planrun.core.life import ENDED, TRANSITIONS, Outcome, State, next_state
 
@@ -55,12 +60,35 @@ def outcomes() -> str:
     return f"{shown}\n\nWaits grow with the counter: {waits} s, and stay there; the first loss waits nothing."
 
 
+def commands() -> str:
+    """What each command says of itself."""
+    app = build_app()
+    return "\n\n".join(f"## planrun {verb}\n\n```text\n{help_of(app, verb)}\n```" for verb in VERBS)
+
+
+def help_of(app: App, verb: str) -> str:
+    out = io.StringIO()
+    app.help_print([verb], console=Console(file=out, width=110, force_terminal=False, color_system=None))
+    text = out.getvalue().removesuffix(f"{EXIT_CODES}\n")
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def exit_codes() -> str:
+    return f"```text\n{EXIT_CODES}\n```"
+
+
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [heads, tuple("---" for _ in heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-PARTS: Mapping[str, Callable[[], str]] = {"diagram": diagram, "transitions": transitions, "outcomes": outcomes}
+PARTS: Mapping[str, Callable[[], str]] = {
+    "diagram": diagram,
+    "transitions": transitions,
+    "outcomes": outcomes,
+    "exit-codes": exit_codes,
+    "commands": commands,
+}
 
 
 def renewed(text: str) -> str:
