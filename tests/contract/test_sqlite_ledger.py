@@ -17,6 +17,7 @@ from .grant_contract import GrantContract
 from .lease_contract import LeaseContract
 from .ledger_contract import LedgerContract, OpenLedger
 from .manual_clock import ManualClock
+from .operator_contract import OperatorContract
 from .outbox_contract import OutboxContract
 from .settle_contract import SettleContract
 from .submit_contract import SubmitContract
@@ -55,6 +56,9 @@ class TestCancel(SqliteLedger, CancelContract): ...
 
 
 class TestOutbox(SqliteLedger, OutboxContract): ...
+
+
+class TestOperator(SqliteLedger, OperatorContract): ...
 
 
 class TestCrowd(SqliteLedger, CrowdContract): ...

@@ -30,3 +30,16 @@ def test_why_is_one_sentence_or_one_document(planrun: Planrun) -> None:
     assert (status, len(out.splitlines()), "delayed" in out) == (Exit.FINISHED, 1, True)
     assert (found["cause"], found["state"], found["job_id"] in out) == ("delayed", "queued", True)
     assert planrun("why", "nowhere")[0] == Exit.UNKNOWN
+
+
+def test_kinds_counts_open_jobs_and_warns_of_those_that_nobody_serves(planrun: Planrun) -> None:
+    planrun("submit", "preview")
+    planrun("submit", "preview", "--delay", "60")
+    planrun("submit", "preview", "--version", "v2", "--request-id", "r1")
+    planrun("cancel", "r1")
+    status, out, warning = planrun("kinds")
+    [row] = strict_json(planrun("kinds", "--json")[1])
+
+    assert (status, len(out.splitlines())) == (Exit.FINISHED, 2)
+    assert "preview v1: 2 open jobs, and no live worker has it" in warning
+    assert (row["kind"], row["version"], row["queued"], row["running"], row["live"]) == ("preview", "v1", 2, 0, [])

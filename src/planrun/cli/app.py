@@ -32,6 +32,7 @@ VERBS = {
     "result": ("planrun.cli.wait:result", JOBS),
     "cancel": ("planrun.cli.cancel:cancel", JOBS),
     "retry": ("planrun.cli.retry:retry", JOBS),
+    "kinds": ("planrun.cli.kinds:kinds", BOX),
     "worker": ("planrun.cli.worker:worker", BOX),
     "up": ("planrun.cli.up:up", BOX),
     "check": ("planrun.cli.check:check", BOX),

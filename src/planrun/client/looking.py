@@ -12,6 +12,7 @@ from typing import Self
 from planrun.client.living import find_dead
 from planrun.clock import Clock, SystemClock
 from planrun.config import place_of, url_from
+from planrun.core.coverage import Coverage, coverage
 from planrun.core.errors import Invalid, PlanrunError, UnknownJob
 from planrun.core.life import State
 from planrun.core.messages import AttemptRow, EventRow, JobRow, ListQuery, WorkerRow
@@ -138,6 +139,12 @@ class Looking:
         now = self._clock.now()
         dead = await find_dead(outlook.workers, wall_ms=now.wall_ms)
         return why(outlook, dead=dead, boot_ms=now.boot_ms, wall_ms=now.wall_ms)
+
+    async def kinds(self) -> Sequence[Coverage]:
+        """Each kind and version: its open jobs, and the workers that live and run it."""
+        open_jobs, workers = await self._ledger.open_jobs(), await self._ledger.workers()
+        dead = await find_dead(workers, wall_ms=self._clock.now().wall_ms)
+        return coverage(open_jobs, workers, dead=dead)
 
     async def counts(self, *, namespace: str | None = None) -> dict[str, int]:
         """Jobs per state."""

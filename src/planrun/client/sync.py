@@ -16,6 +16,7 @@ from planrun.client.async_client import SUBMIT_TIMEOUT_S, AsyncClient
 from planrun.client.content import Submit, SubmitOptions
 from planrun.client.handle import AsyncJobHandle
 from planrun.client.looking import JobPage
+from planrun.core.coverage import Coverage
 from planrun.core.errors import PlanrunError
 from planrun.core.life import State
 from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow, WorkerRow
@@ -144,6 +145,10 @@ class Client:
     def why(self, job: str) -> Why:
         """See `AsyncClient.why`."""
         return self._run(lambda: self._client.why(job))
+
+    def kinds(self) -> Sequence[Coverage]:
+        """See `AsyncClient.kinds`."""
+        return self._run(self._client.kinds)
 
     def counts(self, *, namespace: str | None = None) -> dict[str, int]:
         """See `AsyncClient.counts`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from planrun.core.coverage import OpenJobs
 from planrun.core.messages import (
     AttemptRow,
     CancelReply,
@@ -86,6 +87,10 @@ class Ledger(Protocol):
 
     async def outlook(self, job_id: str) -> Outlook | None:
         """All that decides when a job runs, as one look; None: no such job."""
+        ...
+
+    async def open_jobs(self) -> list[OpenJobs]:
+        """How many jobs of each kind and version have not ended."""
         ...
 
     async def workers(self) -> list[WorkerRow]: ...

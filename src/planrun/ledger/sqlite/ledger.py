@@ -13,6 +13,7 @@ import apsw
 
 from planrun.clock import Clock
 from planrun.config import Place
+from planrun.core.coverage import OpenJobs
 from planrun.core.errors import Invalid, LedgerUnavailable
 from planrun.core.messages import (
     AttemptRow,
@@ -121,6 +122,9 @@ class SqliteLedger:
 
     async def outlook(self, job_id: str) -> Outlook | None:
         return await self._read(partial(outlook.outlook, job_id=job_id))
+
+    async def open_jobs(self) -> list[OpenJobs]:
+        return await self._read(outlook.open_jobs)
 
     async def workers(self) -> list[WorkerRow]:
         return await self._read(fleet.workers)

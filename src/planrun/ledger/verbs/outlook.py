@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrun.core.coverage import OpenJobs
 from planrun.core.life import State
 from planrun.core.messages import JobRow, WorkerRow
 from planrun.core.routing import CAPABILITY_TTL_MS, Offered, find_route
@@ -27,6 +28,11 @@ def outlook(tx: Tx, job_id: str) -> Outlook | None:
         last=attempts[-1] if attempts else None,
         error=result.error if result is not None else None,
     )
+
+
+def open_jobs(tx: Tx) -> list[OpenJobs]:
+    """How many jobs of each kind and version have not ended."""
+    return [OpenJobs(**row) for row in tx.rows("open_jobs")]
 
 
 def _ahead(tx: Tx, job: JobRow, fleet: tuple[WorkerRow, ...]) -> dict[str, Ahead]:
