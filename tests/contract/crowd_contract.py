@@ -9,7 +9,7 @@ import pytest
 
 from planrun.core.errors import Conflict
 from planrun.core.life import Outcome, State
-from planrun.core.messages import ListQuery
+from planrun.core.listing import ListQuery
 from planrun.ledger.contract import Ledger
 
 from .actors import Actors, a_request

@@ -10,6 +10,7 @@ import pytest
 
 from planrun.core import messages
 from planrun.core.life import Outcome, Reason, State
+from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
     Beat,
@@ -27,7 +28,6 @@ from planrun.core.messages import (
     Handler,
     JobRow,
     Lease,
-    ListQuery,
     Message,
     Offer,
     OfferQuery,

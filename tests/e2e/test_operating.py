@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from planrun.cli.exits import Exit
 from tests.e2e.test_cli import Planrun, folder, planrun, strict_json
 
@@ -43,3 +45,39 @@ def test_kinds_counts_open_jobs_and_warns_of_those_that_nobody_serves(planrun: P
     assert (status, len(out.splitlines())) == (Exit.FINISHED, 2)
     assert "preview v1: 2 open jobs, and no live worker has it" in warning
     assert (row["kind"], row["version"], row["queued"], row["running"], row["live"]) == ("preview", "v1", 2, 0, [])
+
+
+def test_backup_makes_a_ledger_of_its_own_and_never_overwrites(planrun: Planrun, folder: Path) -> None:
+    planrun("submit", "preview", "--request-id", "r1")
+    status, out, _ = planrun("backup", "copy.db")
+    again, _, why_not = planrun("backup", "copy.db")
+    planrun("cancel", "r1")
+
+    assert (status, "copy.db" in out, again, "never overwrites" in why_not) == (Exit.FINISHED, True, Exit.USAGE, True)
+    assert strict_json(planrun("show", "r1", "--json", "--url", "sqlite:///copy.db")[1])["state"] == "queued"
+    assert strict_json(planrun("backup", "other.db", "--json")[1])["bytes"] == (folder / "other.db").stat().st_size
+
+
+def test_gc_says_when_there_is_nothing_to_remove(planrun: Planrun) -> None:
+    planrun("submit", "preview")
+
+    assert planrun("gc", "--grace-s", "0")[:2] == (Exit.FINISHED, "nothing to remove\n")
+    assert strict_json(planrun("gc", "--json")[1]) == {"gone": []}
+    assert planrun("gc", "--grace-s", "-1")[0] == Exit.USAGE
+
+
+def test_the_list_and_the_events_are_filtered(planrun: Planrun) -> None:
+    planrun("submit", "preview", "--key", "k", "--request-id", "r1")
+    planrun("submit", "preview", "--version", "v2", "--request-id", "r2")
+    planrun("cancel", "r1")
+
+    def listed(*tokens: str) -> list[str]:
+        return [job["version"] for job in strict_json(planrun("list", "--json", *tokens)[1])["jobs"]]
+
+    assert listed() == listed("--since-s", "600") == ["v2", "v1"]
+    assert (listed("--key", "k"), listed("--version", "v2"), listed("--since-s", "0")) == (["v1"], ["v2"], [])
+    assert planrun("list", "--since-s", "-1")[0] == Exit.USAGE
+    assert [event["what"] for event in strict_json(planrun("events", "r1", "--json", "--what", "canceled")[1])] == [
+        "canceled"
+    ]
+    assert strict_json(planrun("events", "r1", "--json", "--attempt", "2")[1]) == []

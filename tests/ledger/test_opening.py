@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
-from planrun.core.errors import Invalid, LedgerUnusable
+from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite import database
 from planrun.wiring import open_ledger
@@ -175,6 +176,70 @@ async def test_a_backup_while_others_write_is_whole(ledger: Ledger, tmp_path: Pa
     jobs, requests = (int(str(n)) for n in counted)
     assert copy.pragma("integrity_check") == "ok"
     assert 1 <= jobs == requests <= 201
+
+
+async def test_a_backup_sees_one_moment_however_much_others_write_meanwhile(
+    ledger: Ledger, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit between two steps would make a copy without a snapshot begin again, under load for ever."""
+    await ledger.submit([a_request(f"r{n}") for n in range(100)])
+    other = database.connect(path)
+    writes = iter(range(1_000_000))
+
+    class Busy:
+        """A target whose source is written to before each step."""
+
+        def __init__(self, path: str) -> None:
+            self._real = connection(path)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+        def backup(self, *names: Any) -> Any:
+            copying = self._real.backup(*names)
+
+            class Copying:
+                done = property(lambda _: copying.done)
+
+                def __enter__(self) -> Copying:
+                    return self
+
+                def __exit__(self, *error: object) -> None:
+                    copying.finish()
+
+                def step(self, pages: int) -> None:
+                    other.execute("INSERT INTO meta(k, v) VALUES (?, 1)", (f"k{next(writes)}",))
+                    copying.step(1)
+
+            return Copying()
+
+    connection = apsw.Connection
+    monkeypatch.setattr(apsw, "Connection", Busy)
+    await asyncio.wait_for(ledger.backup(str(tmp_path / "copy.db")), 30)
+    monkeypatch.undo()
+
+    copy = apsw.Connection(str(tmp_path / "copy.db"))
+    assert copy.execute("SELECT count(*) FROM meta WHERE k LIKE 'k%' AND k != 'knocked_at_ms'").get == 0
+    assert copy.execute("SELECT count(*) FROM job").get == 100
+    other.close()
+
+
+async def test_a_backup_of_a_damaged_ledger_is_refused_and_leaves_nothing(
+    ledger: Ledger, path: Path, tmp_path: Path
+) -> None:
+    await ledger.submit([a_request("r1")])
+    with apsw.Connection(str(path)) as connection:
+        connection.pragma("ignore_check_constraints", True)
+        connection.execute("UPDATE job SET max_losses = 0")
+
+    with pytest.raises(LedgerUnavailable, match="damaged"):
+        await ledger.backup(str(tmp_path / "copy.db"))
+    assert not is_there(tmp_path / "copy.db")
+
+
+async def test_a_backup_where_no_file_can_be_made_says_so(ledger: Ledger, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="cannot be written"):
+        await ledger.backup(str(tmp_path / "missing" / "copy.db"))
 
 
 def fill(path: Path, text: str) -> None:

@@ -11,7 +11,7 @@ FUNCTION_LINES_MAX = 60
 
 # Exceptions with their present length. A ratchet: they may shrink, never grow, and nothing joins without a reason.
 LONGER = {
-    "src/planrun/core/messages.py": 417,  # the one vocabulary of all parts, plain structs
+    "src/planrun/core/messages.py": 407,  # the one vocabulary of all parts, plain structs
 }
 
 

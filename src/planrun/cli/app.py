@@ -35,6 +35,8 @@ VERBS = {
     "kinds": ("planrun.cli.kinds:kinds", BOX),
     "worker": ("planrun.cli.worker:worker", BOX),
     "up": ("planrun.cli.up:up", BOX),
+    "backup": ("planrun.cli.backup:backup", BOX),
+    "gc": ("planrun.cli.gc:gc", BOX),
     "check": ("planrun.cli.check:check", BOX),
 }
 

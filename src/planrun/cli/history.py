@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
-from planrun.cli.asking import AsJson, JobId, Url, with_client
+from planrun.cli.asking import AsJson, JobId, Url, repeated, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json, print_table
 from planrun.cli.words import moment
@@ -12,14 +13,31 @@ from planrun.client import AsyncClient
 from planrun.clock import SystemClock
 
 
-def events(job: JobId, /, *, json: AsJson = False, url: Url = None) -> int:
+def events(
+    job: JobId,
+    /,
+    *,
+    what: Annotated[tuple[str, ...], repeated("MOVE")] = (),
+    attempt: int | None = None,
+    json: AsJson = False,
+    url: Url = None,
+) -> int:
     """Print the history of a job, oldest first: each move with its time, attempt, worker and cause.
 
     For example:
 
       planrun events my-request-7
+      planrun events my-request-7 --what lost --what released --json
+
+    Args:
+        what: Only moves of that name, such as granted, lost or checkpoint. Repeat it for more.
+        attempt: Only of this attempt.
     """
-    rows = with_client(url, lambda client: client.events(job))
+    rows = [
+        row
+        for row in with_client(url, lambda client: client.events(job))
+        if (not what or row.what in what) and attempt in (None, row.attempt)
+    ]
     if json:
         print_json(rows)
         return Exit.FINISHED

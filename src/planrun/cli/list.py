@@ -15,7 +15,10 @@ def list_jobs(
     *,
     namespace: str | None = None,
     kind: str | None = None,
+    version: str | None = None,
     state: str | None = None,
+    key: str | None = None,
+    since_s: float | None = None,
     limit: int = 50,
     before: int | None = None,
     json: AsJson = False,
@@ -25,19 +28,31 @@ def list_jobs(
 
     For example:
 
-      planrun list --state failed
+      planrun list --state failed --since-s 86400
       planrun list --kind preview --limit 500 --json | jq -r '.jobs[].job_id'
 
     Args:
         namespace: Only of this namespace.
         kind: Only of this kind.
+        version: Only of this version of its kind.
         state: Only queued, running, finished, failed or canceled.
+        key: Only under this key.
+        since_s: Only created in the last so many seconds.
         limit: How many.
         before: The cursor that the page before ended with.
     """
     page = with_client(
         url,
-        lambda client: client.list(namespace=namespace, kind=kind, state=state, limit=limit, before=before),
+        lambda client: client.list(
+            namespace=namespace,
+            kind=kind,
+            version=version,
+            state=state,
+            key=key,
+            since_s=since_s,
+            limit=limit,
+            before=before,
+        ),
     )
     if json:
         print_json({"jobs": page.jobs, "before": page.before})

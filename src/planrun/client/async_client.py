@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Unpack
 
 import msgspec
 
 from planrun.client.answer import Answer, answer_of
-from planrun.client.content import Asked, Submit, SubmitOptions, ask
+from planrun.client.content import SECONDS_MAX, Asked, Submit, SubmitOptions, ask
 from planrun.client.handle import AsyncJobHandle
 from planrun.client.looking import Looking
 from planrun.core.errors import (
@@ -28,7 +29,9 @@ from planrun.core.messages import (
     SubmitReply,
     SubmitRequest,
 )
+from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.sweeper import Sweeper
+from planrun.wiring import scratch_root
 
 SLICE = 100  # jobs per transaction of a bulk submit: renewals get in between
 TEND_EVERY_S = 2.0  # at least; at once when a lease or deadline is known to end
@@ -235,6 +238,42 @@ class AsyncClient(Looking):
             UnknownJob, WaitTimeout, ResultGone: As `wait`.
         """
         return await self.wait(job, timeout_s=0)
+
+    # --- operating ---
+
+    async def backup(self, path: str | Path) -> None:
+        """Copy the ledger, consistent, while everything goes on; the copy is looked through before it counts.
+
+        Results are not in it: copy the store afterwards.
+
+        Raises:
+            Invalid: There is a file already, or none can be made there.
+            LedgerUnavailable: It failed, or the ledger is damaged; nothing was left behind.
+        """
+        await self._ledger.backup(str(path))
+
+    async def collect(self, *, grace_s: float, scratch: Path | None = None) -> Sequence[str]:
+        """Remove what lost attempts left behind, by the ledger's word, as the workers do.
+
+        Args:
+            grace_s: Objects of attempts that ended less than so many seconds ago stay.
+            scratch: The workers' `--scratch`; None: beside the ledger.
+
+        Returns:
+            What has gone: keys of objects and paths of folders.
+
+        Raises:
+            Invalid: Not a span of time.
+            StorageError: Some of it could not be removed.
+        """
+        if not 0 <= grace_s < SECONDS_MAX:
+            raise Invalid(f"grace {grace_s}: use seconds, 0 or more")
+        gone: list[str] = []
+        root = scratch_root(self._place, scratch)
+        collector = Collector(self._ledger, self._store, scratch=root, gc_grace_s=grace_s, tell=gone.append)
+        while await collector.tick(0) == 0:  # a full page of garbage is followed by another one
+            pass
+        return gone
 
     @contextlib.asynccontextmanager
     async def _tended(self) -> AsyncIterator[None]:

@@ -9,13 +9,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from planrun.client.content import SECONDS_MAX
 from planrun.client.living import find_dead
 from planrun.clock import Clock, SystemClock
 from planrun.config import place_of, url_from
 from planrun.core.coverage import Coverage, coverage
 from planrun.core.errors import Invalid, PlanrunError, UnknownJob
 from planrun.core.life import State
-from planrun.core.messages import AttemptRow, EventRow, JobRow, ListQuery, WorkerRow
+from planrun.core.listing import ListQuery
+from planrun.core.messages import AttemptRow, EventRow, JobRow, WorkerRow
 from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
@@ -76,24 +78,37 @@ class Looking:
         *,
         namespace: str | None = None,
         kind: str | None = None,
+        version: str | None = None,
         state: State | str | None = None,
+        key: str | None = None,
+        since_s: float | None = None,
         limit: int = 50,
         before: int | None = None,
     ) -> JobPage:
         """A page of jobs, newest first.
 
         Args:
+            since_s: Only jobs that were created in the last so many seconds.
             before: The cursor of the page before; None: the newest.
 
         Raises:
-            Invalid: No such state, or a limit below 1.
+            Invalid: No such state, a limit below 1, or a span that is none.
         """
         if limit < 1:
             raise Invalid(f"limit {limit}: use 1 or more")
+        if since_s is not None and not 0 <= since_s < SECONDS_MAX:
+            raise Invalid(f"since {since_s}: use seconds back from now, 0 or more")
         if state is not None and state not in set(State):
             raise Invalid(f"state {state!r}: use one of {', '.join(State)}")
         query = ListQuery(
-            namespace=namespace, kind=kind, state=None if state is None else State(state), limit=limit, before=before
+            namespace=namespace,
+            kind=kind,
+            version=version,
+            state=None if state is None else State(state),
+            key=key,
+            since_ms=None if since_s is None else self._clock.now().wall_ms - int(since_s * 1000),
+            limit=limit,
+            before=before,
         )
         rows, cursor = await self._ledger.jobs(query)
         return JobPage(tuple(rows), cursor)

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -121,13 +122,25 @@ class Client:
         *,
         namespace: str | None = None,
         kind: str | None = None,
+        version: str | None = None,
         state: State | str | None = None,
+        key: str | None = None,
+        since_s: float | None = None,
         limit: int = 50,
         before: int | None = None,
     ) -> JobPage:
         """See `AsyncClient.list`."""
         return self._run(
-            lambda: self._client.list(namespace=namespace, kind=kind, state=state, limit=limit, before=before)
+            lambda: self._client.list(
+                namespace=namespace,
+                kind=kind,
+                version=version,
+                state=state,
+                key=key,
+                since_s=since_s,
+                limit=limit,
+                before=before,
+            )
         )
 
     def events(self, job: str) -> Sequence[EventRow]:
@@ -157,6 +170,14 @@ class Client:
     def workers(self) -> Sequence[WorkerRow]:
         """See `AsyncClient.workers`."""
         return self._run(self._client.workers)
+
+    def backup(self, path: str | Path) -> None:
+        """See `AsyncClient.backup`."""
+        self._run(lambda: self._client.backup(path))
+
+    def collect(self, *, grace_s: float, scratch: Path | None = None) -> Sequence[str]:
+        """See `AsyncClient.collect`."""
+        return self._run(lambda: self._client.collect(grace_s=grace_s, scratch=scratch))
 
     def _held(self, job: AsyncJobHandle) -> JobHandle:
         return JobHandle(self, job.id, job.disposition)

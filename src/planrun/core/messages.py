@@ -376,16 +376,6 @@ class EventRow(Struct, kw_only=True):
     detail: str = ""
 
 
-class ListQuery(Struct, kw_only=True):
-    """Newest first. `before` is the `id` cursor of the last row of the page before."""
-
-    namespace: str | None = None
-    kind: str | None = None
-    state: State | None = None
-    limit: int = 50
-    before: int | None = None
-
-
 class Message(Struct, kw_only=True):
     """A stored answer that is owed to one subscriber. `body` is sent byte for byte at every try."""
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from planrun.core.coverage import OpenJobs
+from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
     CancelReply,
@@ -24,7 +25,6 @@ from planrun.core.messages import (
     GrantRequest,
     JobRow,
     Lease,
-    ListQuery,
     Message,
     Offer,
     OfferQuery,
@@ -194,7 +194,11 @@ class Ledger(Protocol):
     async def collected(self, lease: Lease) -> None: ...
 
     async def backup(self, path: str) -> None:
-        """Copy the ledger, consistent, while everything goes on."""
+        """Copy the ledger, consistent, while everything goes on; the copy is looked through before it counts.
+
+        Raises:
+            Invalid: There is a file already, or none can be made there. Nothing was written.
+        """
         ...
 
     async def changed(self, *, timeout_s: float) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from planrun.core.errors import StorageError
@@ -30,18 +31,28 @@ _log = logging.getLogger("planrun.collector")
 class Collector:
     """Collects objects and scratch folders of one ledger."""
 
-    def __init__(self, ledger: Ledger, store: Store, *, scratch: Path, gc_grace_s: float) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: Store,
+        *,
+        scratch: Path,
+        gc_grace_s: float,
+        tell: Callable[[str], None] = lambda name: None,
+    ) -> None:
         """
         Args:
             scratch: Root of the attempts' folders *of this ledger*, each named by its token in hex. Two
                 ledgers must never share one: their tokens are alike.
             gc_grace_s: How long objects of lost attempts stay, to help people look into them. Seconds.
+            tell: Called with the key of each object, and the path of each folder, that has gone.
         """
         self._ledger = ledger
         self._store = store
         self._scratch = scratch
         self._grace_ms = round(gc_grace_s * 1000)
         self._told: set[Path] = set()
+        self._tell = tell
 
     async def tick(self, now_ms: int) -> int:
         """Collect once.
@@ -72,6 +83,7 @@ class Collector:
         for key in self._store.keys(prefix):
             if key not in garbage.keep:
                 self._store.delete(key)
+                self._tell(key)
 
     async def _collect_scratch(self) -> None:
         found = await asyncio.to_thread(self._folders)
@@ -97,6 +109,7 @@ class Collector:
     def _remove(self, folder: Path) -> None:
         try:
             remove_folder(folder)
+            self._tell(str(folder))
         except OSError as error:
             if folder not in self._told:
                 self._told.add(folder)

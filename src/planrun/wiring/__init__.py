@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from planrun.clock import Clock, SystemClock
-from planrun.config import place_of
+from planrun.config import Place, place_of
+from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
@@ -27,6 +30,17 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
 def open_store(url: str) -> Store:
     """Open the store that belongs to the ledger at an address."""
     return FilesystemStore(place_of(url).store)
+
+
+def scratch_root(place: Place, chosen: Path | None) -> Path:
+    """A root of this ledger's own: folders are named by token, and tokens of two ledgers are alike.
+
+    Args:
+        chosen: Where such roots shall lie; None: beside the ledger.
+    """
+    if chosen is None:
+        return place.scratch
+    return chosen.absolute() / f"{place.ledger.name}-{digest(str(place.ledger))[:8]}"
 
 
 def ledger_facts(url: str) -> LedgerFacts:

@@ -11,17 +11,16 @@ from functools import partial
 from pathlib import Path
 
 from planrun.clock import SystemClock
-from planrun.config import Place, place_of
+from planrun.config import place_of
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import WorkerRow
-from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import WorkerLock
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.wiring import open_ledger, open_store
+from planrun.wiring import open_ledger, open_store, scratch_root
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.environment import job_environment
@@ -56,7 +55,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     ledger = open_ledger(url, clock=clock)
     lock = WorkerLock.acquire(place.workers, clock.new_id())
     row = _row(options, catalog, lock)
-    scratch = _scratch_root(options, place)
+    scratch = scratch_root(place, options.scratch)
     store = open_store(url)
     gates = Gates(
         scratch=scratch,
@@ -140,10 +139,3 @@ def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, scratch: Path)
         outbox=Outbox(tools.ledger, tools.clock, environment=os.environ, webhook_secret=secret),
         collector=Collector(tools.ledger, tools.store, scratch=scratch, gc_grace_s=options.gc_grace_s),
     )
-
-
-def _scratch_root(options: WorkerOptions, place: Place) -> Path:
-    """A root of this ledger's own: folders are named by token, and tokens of two ledgers are alike."""
-    if options.scratch is None:
-        return place.scratch
-    return options.scratch.absolute() / f"{place.ledger.name}-{digest(str(place.ledger))[:8]}"

@@ -156,6 +156,29 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
             raise
 
 
+def copy_whole(source: apsw.Connection, path: Path) -> None:
+    """Copy one moment of a ledger into an empty file, and look through the copy.
+
+    Raises:
+        apsw.Error: It was not copied, or what was copied is damaged.
+    """
+    target = apsw.Connection(str(path))
+    try:
+        source.execute("BEGIN")  # else each commit of another process would make the copy begin again
+        try:
+            source.execute("SELECT k FROM meta").fetchall()
+            with target.backup("main", source, "main") as copying:
+                while not copying.done:
+                    copying.step(1000)
+        finally:
+            source.execute("COMMIT")
+        found = target.pragma("integrity_check")
+        if found != "ok":
+            raise apsw.CorruptError(f"the ledger is damaged: {found}")
+    finally:
+        target.close()
+
+
 def _found(connection: apsw.Connection) -> None:
     """The facts that a new ledger begins with."""
     connection.pragma("application_id", APPLICATION_ID)

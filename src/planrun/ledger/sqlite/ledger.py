@@ -15,6 +15,7 @@ from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.coverage import OpenJobs
 from planrun.core.errors import Invalid, LedgerUnavailable
+from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
     CancelReply,
@@ -27,7 +28,6 @@ from planrun.core.messages import (
     GrantRequest,
     JobRow,
     Lease,
-    ListQuery,
     Message,
     Offer,
     OfferQuery,
@@ -44,7 +44,7 @@ from planrun.core.messages import (
     WorkerRow,
 )
 from planrun.core.why import Outlook
-from planrun.ledger.sqlite.database import connect, is_current, migrate, refuse_unsafe
+from planrun.ledger.sqlite.database import connect, copy_whole, is_current, migrate, refuse_unsafe
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
@@ -272,14 +272,14 @@ class SqliteLedger:
             raise LedgerUnavailable(f"{self._place.ledger} cannot be read: {error!r}") from None
 
     def _copy_to(self, path: Path) -> None:
-        if path.exists():
-            raise Invalid(f"{path} exists; a backup never overwrites: choose another name")
-        target = apsw.Connection(str(path))
         try:
-            with target.backup("main", self._reader, "main") as copying:
-                while not copying.done:
-                    copying.step(1000)
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            raise Invalid(f"{path} exists; a backup never overwrites: choose another name") from None
+        except OSError as error:
+            raise Invalid(f"{path} cannot be written ({error.strerror}); choose another place") from None
+        try:
+            copy_whole(self._reader, path)
         except apsw.Error as error:
+            path.unlink()
             raise LedgerUnavailable(f"the backup to {path} failed: {error!r}; the ledger goes on") from None
-        finally:
-            target.close()

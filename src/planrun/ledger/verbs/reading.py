@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from planrun.core.life import Outcome, Reason, State
-from planrun.core.messages import AttemptRow, Checkpoint, EventRow, Failure, JobRow, Lease, ListQuery
+from planrun.core.listing import ListQuery
+from planrun.core.messages import AttemptRow, Checkpoint, EventRow, Failure, JobRow, Lease
 from planrun.ledger.tx import Row, Tx, load, one
 
 _PLAIN = (
@@ -30,7 +31,10 @@ def jobs(tx: Tx, query: ListQuery) -> tuple[list[JobRow], int | None]:
         "jobs",
         namespace=query.namespace,
         kind=query.kind,
+        version=query.version,
         state=query.state,
+        key=query.key,
+        since_ms=query.since_ms,
         before=query.before,
         limit=query.limit + 1,
     )
