@@ -11,6 +11,7 @@ from planrun.client import AsyncClient
 from planrun.core.errors import UnknownJob
 from planrun.core.life import Outcome
 from planrun.core.messages import Handler
+from planrun.core.pauses import PauseRequest
 from planrun.core.routing import CAPABILITY_TTL_MS
 from planrun.core.why import Cause, Why
 from planrun.lockfile import WorkerLock
@@ -36,6 +37,20 @@ def client(they: Actors, url: str) -> AsyncClient:
 
 async def delayed(they: Actors) -> str:
     return (await they.submit(delay_s=30)).job_id
+
+
+async def paused(they: Actors) -> str:
+    await they.ledger.pause(PauseRequest(kind="preview", who="ann", why="new card"))
+    they.clock.advance(60)
+    return (await they.submit(delay_s=5)).job_id
+
+
+async def behind_what_is_paused(they: Actors) -> str:
+    """What nobody may start stands in nobody's way."""
+    await they.register("w1", handlers=(HANDLER, Handler(kind="poster", version="v1")))
+    await they.submit(kind="poster", priority=2)
+    await they.ledger.pause(PauseRequest(kind="poster"))
+    return (await they.submit()).job_id
 
 
 async def backing_off(they: Actors) -> str:
@@ -134,6 +149,8 @@ async def stopping(they: Actors) -> str:
 
 SITUATIONS: list[tuple[Callable[[Actors], Awaitable[str]], Cause, str]] = [
     (delayed, Cause.DELAYED, "delayed by whoever submitted it, for another 30 s"),
+    (paused, Cause.PAUSED, "kind preview is paused by ann: new card (for 60 s); let it go with planrun resume preview"),
+    (behind_what_is_paused, Cause.NEXT, "next in line for name-of-w1"),
     (backing_off, Cause.BACK_OFF, "waits another 2.0 s after failure 1 of 4 (disk full)"),
     (lost_twice, Cause.BACK_OFF, "waits another 2.0 s after lost worker 2 of 8 ("),
     (without_any_worker, Cause.NO_WORKER, "none was seen in the last hour; start one with planrun worker"),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from planrun.core.coverage import OpenJobs
+from planrun.core.messages import Granted, Refused
+from planrun.core.pauses import Pause, PauseRequest
 from planrun.ledger.contract import Ledger
 
 from .actors import KIND, Actors
 from .ledger_contract import LedgerContract
+from .manual_clock import ManualClock
 
 
 class OperatorContract(LedgerContract):
@@ -24,3 +29,75 @@ class OperatorContract(LedgerContract):
 
     async def test_nobody_has_an_outlook_on_a_job_that_is_not_there(self, ledger: Ledger) -> None:
         assert await ledger.outlook("nowhere") is None
+
+    # --- pause ---
+
+    @pytest.mark.parametrize(("namespace", "kind"), [("", ""), ("default", ""), ("", KIND), ("default", KIND)])
+    async def test_a_paused_job_is_neither_offered_nor_granted_until_it_is_resumed(
+        self, they: Actors, ledger: Ledger, namespace: str, kind: str
+    ) -> None:
+        first, second = [(await they.submit()).job_id for _ in range(2)]
+        request = PauseRequest(namespace=namespace, kind=kind, who="ann")
+
+        assert await ledger.pause(request)
+
+        assert (await they.line(), await they.ask(first)) == ([], Refused(why="paused"))
+        assert await ledger.resume(request)
+        assert await they.line() == [first, second]
+        assert isinstance(await they.ask(first), Granted)
+
+    async def test_other_kinds_and_namespaces_are_not_touched(self, they: Actors, ledger: Ledger) -> None:
+        job_id = (await they.submit()).job_id
+        for request in (
+            PauseRequest(kind="poster"),
+            PauseRequest(namespace="ads"),
+            PauseRequest(namespace="ads", kind=KIND),
+        ):
+            await ledger.pause(request)
+
+        assert await they.line() == [job_id]
+        assert isinstance(await they.ask(job_id), Granted)
+
+    async def test_what_runs_goes_on_and_a_lost_reply_of_its_grant_is_still_repeated(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        job_id = (await they.submit()).job_id
+        granted = await they.ask(job_id, nonce="n1")
+        await ledger.pause(PauseRequest())
+
+        assert await they.ask(job_id, nonce="n1") == granted
+        assert isinstance(granted, Granted)
+        assert await they.renew(granted.lease) == ["held"]
+        assert (await they.succeed(granted.lease)).status == "won"
+
+    async def test_a_second_pause_of_the_same_set_changes_nothing_and_a_wider_one_is_another(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        await they.submit()
+
+        assert await ledger.pause(PauseRequest(kind=KIND, who="ann"))
+        assert not await ledger.pause(PauseRequest(kind=KIND, who="bob"))
+        assert await ledger.pause(PauseRequest(who="bob"))
+        assert not await ledger.resume(PauseRequest(namespace="default", kind=KIND))
+        assert await ledger.resume(PauseRequest(kind=KIND))
+        assert await they.line() == []
+
+    async def test_who_paused_and_resumed_what_and_why_stays_in_the_history(
+        self, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        start_ms = clock.wall_ms
+        await ledger.pause(PauseRequest(kind=KIND, who="ann", why="new card"))
+        clock.advance(1)
+        await ledger.resume(PauseRequest(kind=KIND, who="bob", why="done"))
+        await ledger.pause(PauseRequest(namespace="ads"))
+
+        now = Pause(namespace="ads", kind="", paused_at_ms=start_ms + 1_000)
+        past = Pause(
+            namespace="", kind=KIND, paused_at_ms=start_ms, who="ann", why="new card",
+            resumed_at_ms=start_ms + 1_000, resumed_who="bob", resumed_why="done",
+        )  # fmt: skip
+        assert (await ledger.pauses(9), await ledger.pauses(1), await ledger.pauses(None)) == (
+            [now, past],
+            [now],
+            [now],
+        )

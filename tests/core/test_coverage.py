@@ -18,7 +18,9 @@ def worker(name: str = "w1", *, version: str = "v1", missing: tuple[str, ...] = 
 
 
 def covered(*workers: WorkerRow, dead: tuple[str, ...] = ()) -> Coverage:
-    [row] = [row for row in coverage([LINE], workers, dead=dead) if row.version == "v1" and row.namespace == "default"]
+    [row] = [
+        row for row in coverage([LINE], workers, [], dead=dead) if row.version == "v1" and row.namespace == "default"
+    ]
     return row
 
 
@@ -49,6 +51,6 @@ def test_open_jobs_without_a_live_worker_are_a_warning(
 
 
 def test_what_has_no_open_jobs_is_shown_while_a_worker_lives_and_never_warned_of() -> None:
-    rows = coverage([], [worker(state="draining"), worker("w2", version="v2")], dead=("w2",))
+    rows = coverage([], [worker(state="draining"), worker("w2", version="v2")], [], dead=("w2",))
 
     assert [(row.version, row.queued, row.running, row.warning) for row in rows] == [("v1", 0, 0, "")]

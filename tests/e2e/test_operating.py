@@ -81,3 +81,25 @@ def test_the_list_and_the_events_are_filtered(planrun: Planrun) -> None:
         "canceled"
     ]
     assert strict_json(planrun("events", "r1", "--json", "--attempt", "2")[1]) == []
+
+
+def test_pause_and_resume_are_shown_by_why_kinds_check_and_pauses(planrun: Planrun) -> None:
+    planrun("submit", "preview", "--request-id", "r1")
+    status, out, _ = planrun("pause", "preview", "--who", "ann", "--why", "new card")
+    planrun("pause", "--namespace", "ads")
+
+    assert (status, out) == (Exit.FINISHED, "kind preview is paused\n")
+    assert "paused already" in planrun("pause", "preview")[1]
+    for tokens in (["why", "r1"], ["kinds"], ["check"]):
+        assert "kind preview is paused by ann: new card" in planrun(*tokens)[1], tokens
+    assert planrun("check")[0] == Exit.FINISHED
+    _, out, left = planrun("resume", "preview", "--who", "bob")
+    assert (out, left) == ("kind preview is resumed\n", "still: namespace ads is paused\n")
+    assert "was not paused" in planrun("resume", "preview")[1]
+    assert "paused" not in planrun("why", "r1")[1]
+    assert [row["resumed_who"] for row in strict_json(planrun("pauses", "--json")[1])] == ["", "bob"]
+    assert "bob" in planrun("pauses")[1]
+    for tokens in (["pause", "two words"], ["pauses", "--limit", "0"]):
+        assert planrun(*tokens)[0] == Exit.USAGE
+    for tokens in (["pause", "--json"], ["resume", "--json"]):
+        strict_json(planrun(*tokens)[1])

@@ -59,6 +59,20 @@ CLAUSES += [
     ),
     statement(
         "grant",
+        "   AND NOT EXISTS (SELECT 1 FROM pause\n"
+        "                    WHERE resumed_at_ms IS NULL"
+        " AND namespace IN ('', job.namespace) AND kind IN ('', job.kind))\n",
+        "",
+        "TestGrant::test_a_paused_job_matches_nothing",
+    ),
+    statement(
+        "resume",
+        " AND resumed_at_ms IS NULL",
+        "",
+        "TestOtherFences::test_a_pause_that_was_resumed_stays_in_the_history_as_it_is",
+    ),
+    statement(
+        "grant",
         "   AND EXISTS (SELECT 1 FROM worker WHERE incarnation = :incarnation AND state = 'ready')\n",
         "",
         "TestGrant::test_a_worker_that_is_unknown_matches_nothing",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,32 @@ async def test_a_schema_of_a_newer_planrun_is_refused_and_left_alone(url: str, p
     with pytest.raises(LedgerUnusable, match=rf"newer planrun.*schema {newest + 1}.*upgrade"):
         open_ledger(url)
     assert apsw.Connection(str(path)).pragma("user_version") == newest + 1
+
+
+async def test_a_ledger_of_the_first_schema_is_brought_up_to_date_with_all_that_was_in_it(
+    url: str, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = database.migrations()
+    monkeypatch.setattr(database, "migrations", lambda: everything[:1])
+    old = database.connect(path)
+    database.migrate(old, path)
+    old.execute(
+        "INSERT INTO job(job_id, namespace, kind, version, content_hash, created_at_ms)"
+        " VALUES ('j', 'd', 'k', 'v1', 'c', 1)"
+    )
+    old.close()
+    monkeypatch.undo()
+
+    ledger = open_ledger(url)
+    row = await ledger.job(None, "j")
+    await ledger.close()
+    await open_ledger(f"sqlite:///{tmp_path}/fresh.db").close()
+
+    assert row is not None
+    assert schema_of(path) == schema_of(tmp_path / "fresh.db")
+    monkeypatch.setattr(database, "migrations", lambda: everything[:1])
+    with pytest.raises(LedgerUnusable, match="newer planrun"):
+        open_ledger(url)
 
 
 async def test_another_programs_database_is_refused_and_left_alone(url: str, path: Path) -> None:
@@ -240,6 +267,12 @@ async def test_a_backup_of_a_damaged_ledger_is_refused_and_leaves_nothing(
 async def test_a_backup_where_no_file_can_be_made_says_so(ledger: Ledger, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="cannot be written"):
         await ledger.backup(str(tmp_path / "missing" / "copy.db"))
+
+
+def schema_of(path: Path) -> list[Any]:
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        rows = connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY type, name").fetchall()
+        return [connection.pragma("user_version"), *rows]
 
 
 def fill(path: Path, text: str) -> None:

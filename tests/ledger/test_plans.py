@@ -27,6 +27,7 @@ HOT = {
     "events": "event_job",
     "workers": "worker_seen",
     "rebase_jobs": "job_delayed",
+    "resume": "pause_open",
 }
 # statements that find one row by its name
 BY_NAME = [
@@ -43,6 +44,7 @@ NARROW = {
     "waiting_sets": "job_ready",
     "waiting_jobs": "job_ready",
     "open_jobs": "job_ready",
+    "open_pauses": "pause_open",
 }
 
 
@@ -112,7 +114,7 @@ def test_ended_jobs_are_in_no_index_of_the_line(connection: apsw.Connection) -> 
 
 def test_no_statement_is_without_a_known_plan() -> None:
     """A new statement must be put into one of the lists above, or among those that a person waits for."""
-    asked_by_people = {"counts", "jobs", "violations"}
+    asked_by_people = {"counts", "jobs", "violations", "pauses"}
     folder = Path(str(__import__("planrun.ledger").ledger.__file__)).parent / "sql" / "sqlite"
     names = {file.stem for file in folder.glob("*.sql")}
     inserts = {name for name in names if re.search(r"^INSERT", statement(name), re.MULTILINE)}

@@ -119,6 +119,18 @@ class TestGrant:
 
         assert self.grant(tx, waiting) == []
 
+    @pytest.mark.parametrize(
+        ("namespace", "kind"), [("", ""), ("default", ""), ("", "preview"), ("default", "preview")]
+    )
+    async def test_a_paused_job_matches_nothing(self, tx: SqliteTx, waiting: str, namespace: str, kind: str) -> None:
+        tx.rows("insert_pause", namespace=namespace, kind=kind, wall_ms=1, who="", why="")
+        assert self.grant(tx, waiting) == []
+        tx.rows("resume", namespace=namespace, kind=kind, wall_ms=1, who="", why="")
+        tx.rows("insert_pause", namespace="ads", kind=kind, wall_ms=1, who="", why="")
+        tx.rows("insert_pause", namespace=namespace, kind="poster", wall_ms=1, who="", why="")
+
+        assert len(self.grant(tx, waiting)) == 1
+
     async def test_a_worker_that_is_unknown_matches_nothing(self, tx: SqliteTx, waiting: str) -> None:
         assert self.grant(tx, waiting, incarnation="nobody") == []
 
@@ -159,6 +171,14 @@ class TestOtherFences:
         assert tx.rows("end_queued", job_id=job_id, attempt=2, **end) == []
 
         assert bool(tx.rows("end_queued", job_id=job_id, attempt=1, **end)) == (name == "waiting")
+
+    async def test_a_pause_that_was_resumed_stays_in_the_history_as_it_is(self, tx: SqliteTx) -> None:
+        ann = {"namespace": "", "kind": "preview", "wall_ms": 1, "who": "ann", "why": ""}
+        assert (len(tx.rows("insert_pause", **ann)), tx.rows("insert_pause", **ann | {"who": "bob"})) == (1, [])
+        assert len(tx.rows("resume", **ann)) == 1
+
+        assert tx.rows("resume", **ann | {"who": "bob"}) == []
+        assert [(row["who"], row["resumed_who"]) for row in tx.rows("pauses", limit=9)] == [("ann", "ann")]
 
     async def test_an_attempts_first_outcome_stands(self, tx: SqliteTx, lease: Lease) -> None:
         assert len(tx.rows("end_attempt", **fence(lease), **BY_LEASE["end_attempt"])) == 1

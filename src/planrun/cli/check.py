@@ -22,6 +22,7 @@ from planrun.config import Place, place_of, url_from
 from planrun.core.durations import span
 from planrun.core.errors import Invalid, PlanrunError
 from planrun.core.messages import WorkerRow
+from planrun.core.pauses import Pause, pause_in_words
 from planrun.wiring import ledger_facts
 from planrun.worker.catalog import open_catalog
 from planrun.worker.environment import job_environment
@@ -100,20 +101,21 @@ def _look_at_ledger(findings: Findings, place: Place, url: str | None) -> None:
             f"{place.ledger}, {facts.engine}, schema {facts.schema}, {size(facts.bytes)}",
             {"path": str(place.ledger), **asdict(facts)},
         )
-        counts, broken, workers = with_client(url, _ask)
+        counts, broken, workers, pauses = with_client(url, _ask)
     except PlanrunError as error:
         findings.problems.append(str(error))
         return
     findings.add("jobs", ", ".join(f"{count} {state}" for state, count in counts.items()), counts)
     findings.add("violations", f"{len(broken)}" if broken else "none", broken)
+    findings.add("paused", "; ".join(map(pause_in_words, pauses)), pauses)
     findings.problems.extend(f"the ledger breaks a rule: {text}" for text in broken)
     now = SystemClock.open_system().now()
     shown = [_worker_facts(worker, now) for worker in workers]
     findings.document["workers"] = [worker for worker in shown if not worker["forgotten"]]
 
 
-async def _ask(client: AsyncClient) -> tuple[dict[str, int], Sequence[str], Sequence[WorkerRow]]:
-    return await client.counts(), await client.violations(), await client.workers()
+async def _ask(client: AsyncClient) -> tuple[dict[str, int], Sequence[str], Sequence[WorkerRow], Sequence[Pause]]:
+    return await client.counts(), await client.violations(), await client.workers(), await client.pauses()
 
 
 def _worker_facts(worker: WorkerRow, now: Instant) -> dict[str, Any]:

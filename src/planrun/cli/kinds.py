@@ -7,6 +7,7 @@ import sys
 from planrun.cli.asking import AsJson, Url, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json, print_table
+from planrun.core.pauses import pause_in_words
 
 
 def kinds(*, json: AsJson = False, url: Url = None) -> int:
@@ -24,7 +25,7 @@ def kinds(*, json: AsJson = False, url: Url = None) -> int:
         print_json(found)
         return Exit.FINISHED
     print_table(
-        ("kind", "namespace", "queued", "running", "live workers", "leaving"),
+        ("kind", "namespace", "queued", "running", "live workers", "leaving", "paused"),
         (
             (
                 f"{row.kind} {row.version}",
@@ -33,6 +34,7 @@ def kinds(*, json: AsJson = False, url: Url = None) -> int:
                 str(row.running),
                 ", ".join(row.live),
                 ", ".join(row.leaving),
+                "" if row.pause is None else pause_in_words(row.pause),
             )
             for row in found
         ),

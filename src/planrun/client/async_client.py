@@ -29,6 +29,8 @@ from planrun.core.messages import (
     SubmitReply,
     SubmitRequest,
 )
+from planrun.core.names import NAME_RULE, is_name
+from planrun.core.pauses import PauseRequest
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.wiring import scratch_root
@@ -241,6 +243,32 @@ class AsyncClient(Looking):
 
     # --- operating ---
 
+    async def pause(self, *, kind: str = "", namespace: str = "", who: str = "", why: str = "") -> bool:
+        """Start no more jobs of a set. What runs goes on, what waits keeps its place.
+
+        Args:
+            kind, namespace: Which jobs; empty: any.
+            who, why: For the history.
+
+        Returns:
+            False if exactly this set was paused before; then that pause stays as it was.
+
+        Raises:
+            Invalid: Not a name.
+        """
+        return await self._ledger.pause(_set_of(kind, namespace, who, why))
+
+    async def resume(self, *, kind: str = "", namespace: str = "", who: str = "", why: str = "") -> bool:
+        """Let jobs start again. A pause of a wider or narrower set stays in force.
+
+        Returns:
+            False if exactly this set was not paused.
+
+        Raises:
+            Invalid: Not a name.
+        """
+        return await self._ledger.resume(_set_of(kind, namespace, who, why))
+
     async def backup(self, path: str | Path) -> None:
         """Copy the ledger, consistent, while everything goes on; the copy is looked through before it counts.
 
@@ -297,6 +325,13 @@ class AsyncClient(Looking):
                 next_ms = await sweeper.tick(self._clock.boot_ms())
                 pause_s = min(max(next_ms - self._clock.boot_ms(), 0) / 1000, TEND_EVERY_S)
             await self._clock.sleep(pause_s)
+
+
+def _set_of(kind: str, namespace: str, who: str, why: str) -> PauseRequest:
+    for what, name in (("kind", kind), ("namespace", namespace)):
+        if name and not is_name(name):
+            raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
+    return PauseRequest(kind=kind, namespace=namespace, who=who, why=why)
 
 
 def _gone(job_id: str) -> ResultGone:

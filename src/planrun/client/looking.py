@@ -18,6 +18,7 @@ from planrun.core.errors import Invalid, PlanrunError, UnknownJob
 from planrun.core.life import State
 from planrun.core.listing import ListQuery
 from planrun.core.messages import AttemptRow, EventRow, JobRow, WorkerRow
+from planrun.core.pauses import Pause
 from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
@@ -159,7 +160,20 @@ class Looking:
         """Each kind and version: its open jobs, and the workers that live and run it."""
         open_jobs, workers = await self._ledger.open_jobs(), await self._ledger.workers()
         dead = await find_dead(workers, wall_ms=self._clock.now().wall_ms)
-        return coverage(open_jobs, workers, dead=dead)
+        return coverage(open_jobs, workers, await self.pauses(), dead=dead)
+
+    async def pauses(self, *, limit: int | None = None) -> Sequence[Pause]:
+        """Who paused what and why, newest first.
+
+        Args:
+            limit: So many, past ones too; None: those in force.
+
+        Raises:
+            Invalid: A limit below 1.
+        """
+        if limit is not None and limit < 1:
+            raise Invalid(f"limit {limit}: use 1 or more")
+        return await self._ledger.pauses(limit)
 
     async def counts(self, *, namespace: str | None = None) -> dict[str, int]:
         """Jobs per state."""

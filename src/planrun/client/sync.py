@@ -21,6 +21,7 @@ from planrun.core.coverage import Coverage
 from planrun.core.errors import PlanrunError
 from planrun.core.life import State
 from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow, WorkerRow
+from planrun.core.pauses import Pause
 from planrun.core.why import Why
 
 T = TypeVar("T")
@@ -170,6 +171,18 @@ class Client:
     def workers(self) -> Sequence[WorkerRow]:
         """See `AsyncClient.workers`."""
         return self._run(self._client.workers)
+
+    def pauses(self, *, limit: int | None = None) -> Sequence[Pause]:
+        """See `AsyncClient.pauses`."""
+        return self._run(lambda: self._client.pauses(limit=limit))
+
+    def pause(self, *, kind: str = "", namespace: str = "", who: str = "", why: str = "") -> bool:
+        """See `AsyncClient.pause`."""
+        return self._run(lambda: self._client.pause(kind=kind, namespace=namespace, who=who, why=why))
+
+    def resume(self, *, kind: str = "", namespace: str = "", who: str = "", why: str = "") -> bool:
+        """See `AsyncClient.resume`."""
+        return self._run(lambda: self._client.resume(kind=kind, namespace=namespace, who=who, why=why))
 
     def backup(self, path: str | Path) -> None:
         """See `AsyncClient.backup`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from planrun.core.messages import Handler, Struct, WorkerRow
+from planrun.core.pauses import Pause, find_pause
 
 
 class OpenJobs(Struct, kw_only=True):
@@ -27,6 +28,7 @@ class Coverage(Struct, kw_only=True):
     Attributes:
         live: Names of the workers that take its jobs.
         leaving: Names of workers that live and have it, but take no more work.
+        pause: What holds its waiting jobs back.
         warning: What is wrong and what to do; empty: its open jobs have somebody.
     """
 
@@ -37,10 +39,13 @@ class Coverage(Struct, kw_only=True):
     running: int
     live: tuple[str, ...]
     leaving: tuple[str, ...]
+    pause: Pause | None
     warning: str
 
 
-def coverage(open_jobs: Iterable[OpenJobs], workers: Sequence[WorkerRow], *, dead: Collection[str]) -> list[Coverage]:
+def coverage(
+    open_jobs: Iterable[OpenJobs], workers: Sequence[WorkerRow], pauses: Sequence[Pause], *, dead: Collection[str]
+) -> list[Coverage]:
     """Every kind and version that has open jobs or a worker that lives.
 
     Args:
@@ -55,12 +60,12 @@ def coverage(open_jobs: Iterable[OpenJobs], workers: Sequence[WorkerRow], *, dea
         for handler in worker.handlers
     }
     return [
-        _covered(jobs.get(name) or OpenJobs(namespace=name[0], kind=name[1], version=name[2]), alive)
+        _covered(jobs.get(name) or OpenJobs(namespace=name[0], kind=name[1], version=name[2]), alive, pauses)
         for name in sorted(served | set(jobs))
     ]
 
 
-def _covered(line: OpenJobs, alive: Sequence[WorkerRow]) -> Coverage:
+def _covered(line: OpenJobs, alive: Sequence[WorkerRow], pauses: Sequence[Pause]) -> Coverage:
     having = [
         (worker, handler)
         for worker in alive
@@ -79,6 +84,7 @@ def _covered(line: OpenJobs, alive: Sequence[WorkerRow]) -> Coverage:
         running=line.running,
         live=live,
         leaving=leaving,
+        pause=find_pause(pauses, namespace=line.namespace, kind=line.kind),
         warning=_warning(line, leaving, [handler for _, handler in having]) if is_left else "",
     )
 

@@ -180,7 +180,7 @@ class Granted(Struct, kw_only=True):
 
 class Refused(Struct, kw_only=True):
     """Attributes:
-    why: `running`, `stale`, `ended`, `not-due`, `ahead`, `unknown` or `not-ready` (this worker may not take work).
+    why: `running`, `stale`, `ended`, `not-due`, `paused`, `ahead`, `unknown` or `not-ready` (this worker may not).
     """
 
     why: str

@@ -1,6 +1,6 @@
 """Why is this job where it is? One sentence, from the same facts and rules that decide it.
 
-The first cause that holds is the one that is said: an end, a holder, a wait, a fleet that cannot, a fleet that
+The first cause that holds is the one that is said: an end, a holder, a pause, a wait, a fleet that cannot, a fleet that
 is lost, a fleet that is busy, a line. What a worker decides for itself (room on its disk, memory, health) is in
 no ledger: then the sentence says where to look.
 """
@@ -15,6 +15,7 @@ import msgspec
 from planrun.core.durations import span
 from planrun.core.life import Outcome, State
 from planrun.core.messages import AttemptRow, Failure, JobRow, Struct, WorkerRow
+from planrun.core.pauses import Pause, pause_in_words
 from planrun.core.routing import Cold, Missing, find_route
 
 
@@ -25,6 +26,7 @@ class Cause(StrEnum):
     STOPPING = "stopping"  # canceled, but its processes are not yet known to be dead
     RUNNING = "running"
     WORKER_LOST = "worker-lost"  # it ran there, and nobody has taken it over yet
+    PAUSED = "paused"
     DELAYED = "delayed"  # by its sender
     BACK_OFF = "back-off"  # after an attempt that ended badly
     NO_WORKER = "no-worker"  # none was seen lately
@@ -48,6 +50,7 @@ class Outlook(Struct, kw_only=True):
     Attributes:
         taken: Slots in use, by incarnation.
         ahead: By the incarnation of each worker that could run it.
+        pause: What holds it back, if it is queued.
         last: Its newest attempt.
         error: Why it ended, unless it finished.
     """
@@ -56,6 +59,7 @@ class Outlook(Struct, kw_only=True):
     workers: tuple[WorkerRow, ...] = ()
     taken: dict[str, int] = msgspec.field(default_factory=dict)
     ahead: dict[str, Ahead] = msgspec.field(default_factory=dict)
+    pause: Pause | None = None
     last: AttemptRow | None = None
     error: Failure | None = None
 
@@ -85,6 +89,8 @@ def why(outlook: Outlook, *, dead: Collection[str], boot_ms: int, wall_ms: int) 
             cause, sentence = _ended(outlook, wall_ms)
         case State.RUNNING:
             cause, sentence = _running(outlook, dead, boot_ms, wall_ms)
+        case State.QUEUED if outlook.pause is not None:
+            cause, sentence = Cause.PAUSED, _paused(outlook.pause, wall_ms)
         case State.QUEUED if job.not_before_ms > boot_ms:
             cause, sentence = _waiting(job, outlook.last, job.not_before_ms - boot_ms)
         case State.QUEUED:
@@ -110,6 +116,12 @@ def _running(outlook: Outlook, dead: Collection[str], boot_ms: int, wall_ms: int
         return Cause.WORKER_LOST, f"its worker {job.worker} is lost; it goes back in line {until}"
     since = f" for {span(wall_ms - outlook.last.granted_at_ms)}" if outlook.last is not None else ""
     return Cause.RUNNING, f"running on {job.worker}{since}, attempt {job.attempt}"
+
+
+def _paused(pause: Pause, wall_ms: int) -> str:
+    words = " ".join(filter(None, (pause.kind, f"--namespace {pause.namespace}" if pause.namespace else "")))
+    since = span(wall_ms - pause.paused_at_ms)
+    return f"{pause_in_words(pause)} (for {since}); let it go with planrun resume {words}".rstrip()
 
 
 def _waiting(job: JobRow, last: AttemptRow | None, left_ms: int) -> tuple[Cause, str]:

@@ -40,6 +40,7 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
+from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.why import Outlook
 
 
@@ -91,6 +92,18 @@ class Ledger(Protocol):
 
     async def open_jobs(self) -> list[OpenJobs]:
         """How many jobs of each kind and version have not ended."""
+        ...
+
+    async def pauses(self, limit: int | None) -> list[Pause]:
+        """The newest pauses, past ones too; None: all that are in force."""
+        ...
+
+    async def pause(self, request: PauseRequest) -> bool:
+        """Offer and grant no more jobs of a set; False: exactly this set was paused before, and stays as it was."""
+        ...
+
+    async def resume(self, request: PauseRequest) -> bool:
+        """End the pause of exactly this set; False: there is none."""
         ...
 
     async def workers(self) -> list[WorkerRow]: ...

@@ -43,13 +43,14 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
+from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.why import Outlook
 from planrun.ledger.sqlite.database import connect, copy_whole, is_current, migrate, refuse_unsafe
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
 from planrun.ledger.tx import Tx
-from planrun.ledger.verbs import duties, ending, fleet, holding, intake, outlook, reading
+from planrun.ledger.verbs import duties, ending, fleet, holding, intake, outlook, pausing, reading
 
 T = TypeVar("T")
 
@@ -125,6 +126,15 @@ class SqliteLedger:
 
     async def open_jobs(self) -> list[OpenJobs]:
         return await self._read(outlook.open_jobs)
+
+    async def pauses(self, limit: int | None) -> list[Pause]:
+        return await self._read(partial(pausing.pauses, limit=limit) if limit else pausing.open_pauses)
+
+    async def pause(self, request: PauseRequest) -> bool:
+        return await self._write(partial(pausing.pause, request=request))
+
+    async def resume(self, request: PauseRequest) -> bool:
+        return await self._write(partial(pausing.resume, request=request))
 
     async def workers(self) -> list[WorkerRow]:
         return await self._read(fleet.workers)

@@ -9,8 +9,10 @@ from typing import Any
 from planrun.core import routing
 from planrun.core.life import Reason, State
 from planrun.core.messages import Failure, Handler, Offer, OfferQuery, WorkerRow
+from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load
 from planrun.ledger.verbs.ending import end_queued
+from planrun.ledger.verbs.pausing import open_pauses
 
 SLICE = 200
 
@@ -53,11 +55,12 @@ def worker_row(row: Row) -> WorkerRow:
 def offers(tx: Tx, query: OfferQuery) -> list[Offer]:
     """Jobs that such a worker could run, most urgent first, then oldest first. Hints only."""
     capabilities = dump(query.capabilities)
+    pauses = open_pauses(tx)
     found = [
         row
         for namespace in query.namespaces
         for handler in query.handlers
-        if not handler.missing
+        if not handler.missing and find_pause(pauses, namespace=namespace, kind=handler.kind) is None
         for row in tx.rows(
             "offers",
             namespace=namespace,

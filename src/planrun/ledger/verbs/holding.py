@@ -18,8 +18,10 @@ from planrun.core.messages import (
     Standing,
 )
 from planrun.core.names import token_of, token_shown
+from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.history import note
+from planrun.ledger.verbs.pausing import open_pauses
 
 HELD = Standing(status="held")
 
@@ -108,7 +110,9 @@ def _why_not(tx: Tx, request: GrantRequest) -> str:
         return "stale" if request.attempt < job["attempt"] else "ahead"
     if job["state"] == State.RUNNING:
         return "running"
-    return "not-due" if job["not_before_ms"] > tx.now.boot_ms else ""
+    if job["not_before_ms"] > tx.now.boot_ms:
+        return "not-due"
+    return "paused" if find_pause(open_pauses(tx), namespace=job["namespace"], kind=job["kind"]) is not None else ""
 
 
 def renew(tx: Tx, request: RenewRequest) -> list[Standing]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from planrun.core.coverage import OpenJobs
 from planrun.core.life import State
 from planrun.core.messages import JobRow, WorkerRow
+from planrun.core.pauses import find_pause
 from planrun.core.routing import CAPABILITY_TTL_MS, Offered, find_route
 from planrun.core.why import Ahead, Outlook
 from planrun.ledger.tx import Tx, dump
 from planrun.ledger.verbs import ending, reading
 from planrun.ledger.verbs.fleet import workers
+from planrun.ledger.verbs.pausing import open_pauses
 
 
 def outlook(tx: Tx, job_id: str) -> Outlook | None:
@@ -25,6 +27,7 @@ def outlook(tx: Tx, job_id: str) -> Outlook | None:
         workers=fleet,
         taken={row["incarnation"]: row["jobs"] for row in tx.rows("taken")},
         ahead=_ahead(tx, job, fleet) if job.state is State.QUEUED else {},
+        pause=find_pause(open_pauses(tx), namespace=job.namespace, kind=job.kind),
         last=attempts[-1] if attempts else None,
         error=result.error if result is not None else None,
     )
@@ -46,11 +49,12 @@ def _ahead(tx: Tx, job: JobRow, fleet: tuple[WorkerRow, ...]) -> dict[str, Ahead
 def _ahead_at(tx: Tx, job: JobRow, worker: WorkerRow) -> Ahead:
     """What would be offered to this worker before the job: the order of `offers`."""
     capabilities = dump(worker.capabilities)
+    pauses = open_pauses(tx)
     found = [
         row
         for namespace in worker.namespaces
         for handler in worker.handlers
-        if not handler.missing
+        if not handler.missing and find_pause(pauses, namespace=namespace, kind=handler.kind) is None
         for row in tx.rows(
             "ahead",
             job_id=job.job_id,

@@ -1,5 +1,5 @@
 -- Lease one attempt to one worker.
--- Fence: queued, at exactly this attempt, due, and the worker may take work.
+-- Fence: queued, at exactly this attempt, due, not paused, and the worker may take work.
 UPDATE job
    SET state          = 'running',
        token          = :token,
@@ -12,6 +12,8 @@ UPDATE job
    AND state = 'queued'
    AND attempt = :attempt
    AND not_before_ms <= :now_ms
+   AND NOT EXISTS (SELECT 1 FROM pause
+                    WHERE resumed_at_ms IS NULL AND namespace IN ('', job.namespace) AND kind IN ('', job.kind))
    AND EXISTS (SELECT 1 FROM worker WHERE incarnation = :incarnation AND state = 'ready')
 RETURNING namespace, kind, version, inputs, params, checkpoint, failures, losses, handbacks,
           (SELECT name FROM worker WHERE incarnation = :incarnation) AS worker;
