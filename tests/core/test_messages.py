@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from planrun.core import messages
+from planrun.core import coverage, listing, messages, pauses, why
+from planrun.core.coverage import Coverage, OpenJobs
 from planrun.core.life import Outcome, Reason, State
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
@@ -44,6 +45,8 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
+from planrun.core.pauses import Pause, PauseRequest
+from planrun.core.why import Ahead, Cause, Outlook, Why
 
 LEASE = Lease(job_id="j", attempt=2, token=1 << 40 | 7)
 OUTPUT = Output(name="out.mp4", key="d/jobs/j/2-7/ab/out.mp4", sha256="ab", bytes=3)
@@ -54,6 +57,11 @@ CHECKPOINT = Checkpoint(
 )
 WORKER = WorkerRow(incarnation="i", name="w1", host="box", slots=2, capabilities=("ffmpeg",), handlers=(HANDLER,))
 
+PAUSE = Pause(namespace="", kind="preview", paused_at_ms=1, who="ann", resumed_at_ms=2)
+ROW = JobRow(
+    job_id="j", namespace="default", kind="preview", version="v1", state=State.RUNNING, attempt=1, failures=0,
+    max_attempts=4, losses=0, max_losses=8, handbacks=0, max_handbacks=20, created_at_ms=1, checkpoint=CHECKPOINT,
+)  # fmt: skip
 SAMPLES: list[Struct] = [
     SubmitRequest(
         request_id="r", kind="preview", content_hash="c", request_hash="h", params={"a": [1, None, {"b": 0.5}]},
@@ -85,13 +93,20 @@ SAMPLES: list[Struct] = [
         job_id="j", namespace="default", kind="preview", version="v1", state=State.FAILED, reason=Reason.EXHAUSTED,
         attempt=4, error=FAILURE, ended_at_ms=9,
     ),
-    JobRow(
-        job_id="j", namespace="default", kind="preview", version="v1", state=State.RUNNING, attempt=1, failures=0,
-        max_attempts=4, losses=0, max_losses=8, handbacks=0, max_handbacks=20, created_at_ms=1, checkpoint=CHECKPOINT,
-    ),
+    ROW,
     AttemptRow(job_id="j", attempt=1, token=1, incarnation="i", granted_at_ms=1, outcome=Outcome.LOST, error=FAILURE),
     EventRow(id=1, job_id="j", at_ms=1, what="granted"),
     ListQuery(state=State.FAILED, before=7),
+    PAUSE,
+    PauseRequest(kind="preview", who="ann"),
+    OpenJobs(namespace="default", kind="preview", version="v1", queued=1),
+    Coverage(
+        namespace="default", kind="preview", version="v1", queued=1, running=0, live=("w",), leaving=(), pause=PAUSE,
+        warning="",
+    ),
+    Ahead(urgent=1),
+    Outlook(job=ROW, workers=(WORKER,), taken={"i": 1}, ahead={"i": Ahead(older=2)}, pause=PAUSE, error=FAILURE),
+    Why(job_id="j", state=State.QUEUED, cause=Cause.NEXT, sentence="next"),
     Message(msg_id="result:j:webhook:x", route="webhook:x", body="{}", tries=1),
     Due(lease_ms=4, holders=(WORKER,), next_ms=5),
     Garbage(namespace="default", lease=LEASE, keep=("k",)),
@@ -113,7 +128,7 @@ def test_a_message_cannot_be_changed(sample: Struct) -> None:
 
 def test_every_message_has_a_sample_here() -> None:
     declared = {
-        value for value in vars(messages).values()
+        value for module in (messages, listing, pauses, coverage, why) for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Struct) and value is not Struct
     }  # fmt: skip
 

@@ -21,6 +21,20 @@ def core(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 RULES = [
     contract(
+        "what is paused is not offered",
+        "ledger/verbs/fleet.py",
+        "find_pause(pauses, namespace=namespace, kind=handler.kind) is None",
+        "True",
+        "TestOperator::test_a_paused_job_is_neither_offered_nor_granted_until_it_is_resumed",
+    ),
+    contract(
+        "a retry never joins the job that holds the key by now",
+        "ledger/verbs/intake.py",
+        "holder is not None and request.retry_of is not None",
+        "False",
+        "TestSubmit::test_a_retry_takes_the_key_along_unless_another_job_holds_it_by_now",
+    ),
+    contract(
         "the attempt grows at every return",
         f"{SQL}/requeue.sql",
         "attempt + 1",
