@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from planrun.cli.exits import Exit
-from tests.e2e.test_cli import Planrun, folder, planrun, strict_json
+from tests.e2e.test_cli import Planrun, folder, planrun, started, strict_json
 
 __all__ = ["folder", "planrun"]
 
@@ -103,3 +103,18 @@ def test_pause_and_resume_are_shown_by_why_kinds_check_and_pauses(planrun: Planr
         assert planrun(*tokens)[0] == Exit.USAGE
     for tokens in (["pause", "--json"], ["resume", "--json"]):
         strict_json(planrun(*tokens)[1])
+
+
+def test_a_worker_starts_nothing_that_is_paused_and_everything_else(planrun: Planrun) -> None:
+    planrun("submit", "preview", "--namespace", "ads", "--request-id", "held")
+    planrun("pause", "--namespace", "ads")
+    with started("worker", "film_jobs", "--namespace", "ads", "--namespace", "default"):
+        assert planrun("submit", "preview", "--wait", "--timeout-s", "60")[0] == Exit.FINISHED
+        assert strict_json(planrun("show", "held", "--json")[1])["state"] == "queued"
+        _, out, warning = planrun("kinds")
+        backed_up, _, _ = planrun("backup", "copy.db")
+
+        planrun("resume", "--namespace", "ads")
+
+        assert planrun("wait", "held", "--timeout-s", "60")[0] == Exit.FINISHED
+        assert ("namespace ads is paused" in out, warning, backed_up) == (True, "", Exit.FINISHED)
