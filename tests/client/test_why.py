@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from planrun.client import AsyncClient
+from planrun.core import why as decision
 from planrun.core.errors import UnknownJob
 from planrun.core.life import Outcome
 from planrun.core.messages import Handler
 from planrun.core.pauses import PauseRequest
 from planrun.core.routing import CAPABILITY_TTL_MS
 from planrun.core.why import Cause, Why
+from planrun.ledger.verbs import outlook
 from planrun.lockfile import WorkerLock
 from planrun.wiring import open_ledger, open_store
 from tests.contract.actors import HANDLER, Actors
@@ -192,6 +194,19 @@ async def test_c77_the_one_that_is_next_is_the_one_that_is_offered_first(they: A
 
     assert [found.cause for found in line] == [Cause.NEXT] + [Cause.BEHIND] * 4
     assert [behind(found) for found in line[1:]] == [1, 2, 3, 4]
+
+
+async def test_a_long_line_is_not_counted_to_its_end(
+    they: Actors, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (outlook, decision):
+        monkeypatch.setattr(module, "AHEAD_MAX", 3)
+    await they.register("w1")
+    jobs = [(await they.submit()).job_id for _ in range(6)]
+
+    found = [(await client.why(job_id)).sentence for job_id in jobs[2:]]
+
+    assert found == ["behind 2 jobs (2 older)", *["behind 3 jobs or more"] * 3]
 
 
 async def test_a_worker_whose_lock_is_free_is_lost_at_once(they: Actors, client: AsyncClient, tmp_path: Path) -> None:

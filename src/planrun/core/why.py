@@ -18,6 +18,8 @@ from planrun.core.messages import AttemptRow, Failure, JobRow, Struct, WorkerRow
 from planrun.core.pauses import Pause, pause_in_words
 from planrun.core.routing import Cold, Missing, find_route
 
+AHEAD_MAX = 10_000  # of each kind: nobody who waits behind so many asks for the exact number
+
 
 class Cause(StrEnum):
     """What decides it right now."""
@@ -185,4 +187,6 @@ def _line(outlook: Outlook, workers: Sequence[WorkerRow]) -> str:
         f"{count} {what}" for count, what in ((first.urgent, "of higher priority"), (first.older, "older")) if count
     ]
     count = first.urgent + first.older
+    if count >= AHEAD_MAX:
+        return f"behind {count} jobs or more"
     return f"behind {count} {'job' if count == 1 else 'jobs'} ({', '.join(parts)})" if parts else ""

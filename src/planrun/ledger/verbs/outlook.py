@@ -7,7 +7,7 @@ from planrun.core.life import State
 from planrun.core.messages import JobRow, WorkerRow
 from planrun.core.pauses import find_pause
 from planrun.core.routing import CAPABILITY_TTL_MS, Offered, find_route
-from planrun.core.why import Ahead, Outlook
+from planrun.core.why import AHEAD_MAX, Ahead, Outlook
 from planrun.ledger.tx import Tx, dump
 from planrun.ledger.verbs import ending, reading
 from planrun.ledger.verbs.fleet import workers
@@ -63,6 +63,7 @@ def _ahead_at(tx: Tx, job: JobRow, worker: WorkerRow) -> Ahead:
             kind=handler.kind,
             version=handler.version,
             capabilities=capabilities,
+            limit=AHEAD_MAX,
         )
     ]
     return Ahead(urgent=sum(row["urgent"] for row in found), older=sum(row["older"] for row in found))
