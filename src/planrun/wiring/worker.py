@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from planrun.clock import SystemClock
 from planrun.config import Place, place_of
-from planrun.core.errors import LedgerUnavailable
+from planrun.core.errors import Invalid, LedgerUnavailable
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
@@ -31,6 +32,8 @@ from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
 from planrun.worker.processes import Processes, clear_after
 from planrun.worker.supervisor import Supervisor
+
+log = logging.getLogger(__name__)
 
 WEBHOOK_SECRET_VARIABLE = "PLANRUN_WEBHOOK_SECRET"
 
@@ -53,10 +56,10 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         capabilities=options.capabilities,
         environment=environment,
     )
+    scratch = _scratch_root(options, place)
     ledger = open_ledger(url, clock=clock)
     lock = WorkerLock.acquire(place.workers, clock.new_id())
     row = _row(options, catalog, lock)
-    scratch = _scratch_root(options, place)
     store = open_store(url)
     gates = Gates(
         scratch=scratch,
@@ -80,6 +83,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     duties = asyncio.create_task(_duties(tools, options, row, scratch).run(stop))
     try:
         await ledger.register(row)
+        _greet(row, catalog, place)
         yield Supervisor(
             options,
             row=row,
@@ -146,4 +150,16 @@ def _scratch_root(options: WorkerOptions, place: Place) -> Path:
     """A root of this ledger's own: folders are named by token, and tokens of two ledgers are alike."""
     if options.scratch is None:
         return place.scratch
-    return options.scratch.absolute() / f"{place.ledger.name}-{digest(str(place.ledger))[:8]}"
+    root = options.scratch.absolute() / f"{place.ledger.name}-{digest(str(place.ledger))[:8]}"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Invalid(f"scratch {options.scratch}: {error.strerror}; choose another folder with --scratch") from None
+    return root
+
+
+def _greet(row: WorkerRow, catalog: Catalog, place: Place) -> None:
+    runs = [f"{handler.kind} {handler.version}" for handler in row.handlers if not handler.missing]
+    log.info("worker %s takes %s from %s", row.name, ", ".join(runs) or "nothing", place.ledger)
+    for note in (*catalog.notes, *catalog.lacks):
+        log.warning("%s", note)
