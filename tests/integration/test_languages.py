@@ -15,21 +15,21 @@ from planrun.core.life import Outcome, Reason, State
 from planrun.core.messages import AttemptRow
 from tests.lab import Lab, WorkerProcess, read_proc
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.slow,
-    pytest.mark.parametrize(
-        "kind",
-        [
-            "in-shell",
-            pytest.param("in-node", marks=pytest.mark.needs("node")),
-            pytest.param("in-c", marks=pytest.mark.needs("cc")),
-        ],
-    ),
-]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 LANGUAGES = Path(__file__).parent / "languages"
 LONG_LEASE_S = 60
+
+
+@pytest.fixture(
+    params=[
+        "in-shell",
+        pytest.param("in-node", marks=pytest.mark.needs("node")),
+        pytest.param("in-c", marks=pytest.mark.needs("cc")),
+    ]
+)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
@@ -111,40 +111,38 @@ async def test_it_fails_for_good_by_a_line_and_by_its_exit_code(lab: Lab, kind: 
     assert all(error.tail.endswith("last words") for error in errors if error)
 
 
-@pytest.mark.parametrize(
-    ("end", "words"),
-    [
-        ("line-transient", "it was asked to"),
-        ("exit-11", "exited with code 11 (transient)"),
-        ("exit-3", "exited with code 3"),
-        ("signal", "killed by SIGSEGV"),
-    ],
-)
-async def test_anything_else_is_a_bad_moment(lab: Lab, kind: str, folder: Path, end: str, words: str) -> None:
-    start_worker(lab, folder, lease_s=LONG_LEASE_S)
-    job_id = await submit(lab, kind, end=end, max_attempts=1)
-    [row] = await lab.ended(job_id)
-    error = (await lab.result(job_id)).error
+async def test_anything_else_is_a_bad_moment(lab: Lab, kind: str, folder: Path) -> None:
+    expected = {
+        "line-transient": "it was asked to",
+        "exit-11": "exited with code 11 (transient)",
+        "exit-3": "exited with code 3",
+        "signal": "killed by SIGSEGV",
+    }
+    start_worker(lab, folder, lease_s=LONG_LEASE_S, slots=2)
+    job_ids = [await submit(lab, kind, end=end, max_attempts=1) for end in expected]
+    rows = await lab.ended(*job_ids)
+    errors = [(await lab.result(job_id)).error for job_id in job_ids]
 
-    assert (await first_end(lab, job_id)).outcome is Outcome.TRANSIENT
-    assert row.reason is Reason.EXHAUSTED
-    assert error is not None
-    assert words in error.message
+    assert [row.reason for row in rows] == [Reason.EXHAUSTED] * 4
+    assert [(await first_end(lab, job_id)).outcome for job_id in job_ids] == [Outcome.TRANSIENT] * 4
+    assert [words in error.message for words, error in zip(expected.values(), errors, strict=True) if error] == [
+        True
+    ] * 4
 
 
-@pytest.mark.parametrize("end", ["line-fatal", "exit-12"])
-async def test_a_broken_machine_ends_its_worker(lab: Lab, kind: str, folder: Path, end: str) -> None:
+async def test_a_broken_machine_ends_its_worker(lab: Lab, kind: str, folder: Path) -> None:
     worker = start_worker(lab, folder, lease_s=LONG_LEASE_S)
-    job_id = await submit(lab, kind, end=end)
+    job_id = await submit(lab, kind, end="line-fatal")
 
     assert await asyncio.to_thread(worker.wait) == 70
     assert (await first_end(lab, job_id)).outcome is Outcome.FATAL
     assert (await lab.job(job_id)).state is State.QUEUED
 
 
-async def test_canceled_it_is_dead_with_all_that_it_started(lab: Lab, kind: str, folder: Path) -> None:
+@pytest.mark.parametrize("level", ["full", "group"])
+async def test_canceled_it_is_dead_with_all_that_it_started(lab: Lab, kind: str, folder: Path, level: str) -> None:
     """One of its children has left its session."""
-    start_worker(lab, folder, lease_s=LONG_LEASE_S)
+    start_worker(lab, folder, lease_s=LONG_LEASE_S, isolation=level)
     job_id = await submit(lab, kind, end="brood")
 
     async def family() -> list[int]:
@@ -160,3 +158,13 @@ async def test_canceled_it_is_dead_with_all_that_it_started(lab: Lab, kind: str,
     await lab.until(dead, "it is stopped", timeout_s=5)
     assert lab.job_processes() == []
     assert (await lab.job(job_id)).state is State.CANCELED
+
+
+async def test_a_command_that_hangs_is_found(lab: Lab) -> None:
+    """Waiting for it is no sign of life."""
+    start_worker(lab, LANGUAGES, lease_s=LONG_LEASE_S)
+    job_id = await lab.submit("hangs", max_attempts=1)
+    [row] = await lab.ended(job_id)
+
+    assert row.state is State.FAILED
+    assert [attempt.outcome for attempt in await lab.attempts(job_id)] == [Outcome.STALLED]

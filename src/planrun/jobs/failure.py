@@ -65,9 +65,10 @@ def one_line(error: BaseException) -> str:
 
 
 def write_traceback(error: BaseException) -> None:
-    """The whole story goes to the job's log."""
+    """The whole story goes to the job's log. A verdict that no code of the job raised has none beyond its text."""
     with suppress(BaseException):
-        traceback.print_exception(error)
+        if not issubclass(type(error), JobError) or _frames_of_the_job(error):
+            traceback.print_exception(error)
     with suppress(BaseException):
         sys.stderr.flush()
 
@@ -94,7 +95,14 @@ def _place_of(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     with suppress(BaseException):
-        for frame in reversed(traceback.extract_tb(error.__traceback__)):
-            if "importlib" not in frame.filename and "/planrun/jobs/" not in frame.filename:
-                return f"{frame.filename}:{frame.lineno}"
+        *_, last = _frames_of_the_job(error)
+        return f"{last.filename}:{last.lineno}"
     return ""
+
+
+def _frames_of_the_job(error: BaseException) -> list[traceback.FrameSummary]:
+    return [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in frame.filename and "/planrun/jobs/" not in frame.filename
+    ]

@@ -25,3 +25,5 @@ command("in-node", ["node", "{here}/steps.mjs", *ARGUMENTS], resumable="steps-1"
 
 if (HERE / "steps").exists():  # a test builds it, where there is a compiler
     command("in-c", ["./steps", *ARGUMENTS], resumable="steps-1")
+
+command("hangs", ["sleep", "3600"], stall_s=1.5)
