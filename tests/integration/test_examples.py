@@ -72,7 +72,7 @@ async def test_an_async_job_reads_its_inputs_at_once(lab: Lab, tmp_path: Path) -
 
 async def test_a_job_with_checkpoints_goes_on_where_it_was(lab: Lab) -> None:
     first = start_worker(lab, EXAMPLES / "checkpoint", "checkpoint_jobs")
-    job_id = await lab.submit("primes", {"below": 300_000})
+    job_id = await lab.submit("primes", {"below": 1_000_000})
 
     async def under_way() -> bool:
         return (await lab.job(job_id)).checkpoint is not None
@@ -84,7 +84,7 @@ async def test_a_job_with_checkpoints_goes_on_where_it_was(lab: Lab) -> None:
     [row] = await lab.ended(job_id)
     value = (await lab.result(job_id)).value
 
-    assert (row.state, row.attempt, value["primes"]) == (State.FINISHED, 2, 25997)
+    assert (row.state, row.attempt, value["primes"]) == (State.FINISHED, 2, 78498)
     assert value["began"] > 2
 
 

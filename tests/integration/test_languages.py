@@ -77,10 +77,9 @@ async def test_it_goes_on_from_its_checkpoint_after_a_deploy(lab: Lab, kind: str
         return (await lab.job(job_id)).checkpoint is not None
 
     await lab.until(has_left_one, "a checkpoint is left")
-    start_worker(lab, folder, lease_s=LONG_LEASE_S)
-    await lab.ready(2)
     first.signal(signal.SIGTERM)
     assert await asyncio.to_thread(first.wait) == 0
+    start_worker(lab, folder, lease_s=LONG_LEASE_S)
     [row] = await lab.ended(job_id)
 
     value = (await lab.result(job_id)).value
@@ -161,7 +160,7 @@ async def test_canceled_it_is_dead_with_all_that_it_started(lab: Lab, kind: str,
 
 
 async def test_a_command_that_hangs_is_found(lab: Lab) -> None:
-    """Waiting for it is no sign of life."""
+    """Waiting for it is no sign of life, also when it has closed its line."""
     start_worker(lab, LANGUAGES, lease_s=LONG_LEASE_S)
     job_id = await lab.submit("hangs", max_attempts=1)
     [row] = await lab.ended(job_id)

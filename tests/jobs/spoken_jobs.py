@@ -11,7 +11,7 @@ SHELL = ["sh", "-c", "{params.line}"]
 command("shell", SHELL)
 command("filled", ["printf", r"%s\n", "{inputs.text}", "<{params.n}>{params.flag}", "{print $1}", "{checkpoint}"])
 command("not-here", ["nonsuch-program"])
-command("no-interpreter", ["{params.script}"])
+command("script", ["{params.script}", "{checkpoint}"])
 
 
 @job("async-checkpoint", resumable="1")

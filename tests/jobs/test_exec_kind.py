@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from planrun.core.life import Outcome
 from planrun.jobs import command, declaration
 from planrun.worker.process import CheckpointReady, Done, Exited, Failed, Progress, Stopped
 from tests.jobs.stage import Stage
+from tests.lab import ROOT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -83,6 +85,24 @@ async def test_what_was_not_submitted_is_named(stage: Stage) -> None:
     assert "needs inputs.text, and was given: none" in failed.message
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [("x" * 200_000, "the arguments are too long; read them from inputs.json"), ("a\0b", "a NUL in it")],
+)
+async def test_a_parameter_that_cannot_be_an_argument_fails_once(stage: Stage, given: str, words: str) -> None:
+    failed = await say(stage, given)
+
+    assert (failed.outcome, failed.code) == (Outcome.PERMANENT, "argument")
+    assert words in failed.message
+
+
+async def test_signals_are_as_every_program_expects_them(stage: Stage) -> None:
+    """Python ignores SIGPIPE; a child that did so too would complain."""
+    await say(stage, "yes | head -n 1")
+
+    assert stage.log.read_text() == "y\n"
+
+
 async def test_a_file_tells_it_everything(stage: Stage, tmp_path: Path) -> None:
     done = await say(stage, 'cp "$PLANRUN_INPUTS" out/told.json; ls /proc/self/fd', inputs={"a": tmp_path / "ä"}, n=1.5)
     told = json.loads(done.outputs["told.json"].read_text())
@@ -121,6 +141,7 @@ async def test_progress_is_a_number_or_a_share_and_nonsense_is_harmless(stage: S
         ("echo 'value 1' >&3; printf 'value 2' >&3", {}, 2),
         ("echo a > out/a; echo 'value {\"n\": 1}' >&3", {"a": "out/a"}, {"n": 1}),
         ("exec 3>&-; sleep 0.1; echo a > out/a", {"a": "out/a"}, None),
+        ("sleep 600 & echo a > out/a", {"a": "out/a"}, None),
     ],
 )
 async def test_files_and_values_are_its_answer(stage: Stage, line: str, outputs: dict[str, str], value: Any) -> None:
@@ -180,8 +201,8 @@ async def test_the_last_error_line_decides_and_then_the_exit_code(
     ("kind", "script", "words"),
     [
         ("not-here", "", "there is no nonsuch-program here"),
-        ("no-interpreter", "#!/nonsuch/interpreter\n", "or not what runs it"),
-        ("no-interpreter", "\0\1", "nothing that this machine can run"),
+        ("script", "#!/nonsuch/interpreter\n", "or not what runs it"),
+        ("script", "\0\1", "nothing that this machine can run"),
     ],
 )
 async def test_a_program_that_cannot_start_may_do_so_elsewhere(
@@ -209,6 +230,55 @@ async def test_a_checkpoint_is_answered(stage: Stage, taken: bool) -> None:
     stage.process.answer_checkpoint(ready.seq, taken=taken, why="disk full")
 
     assert (await stage.until(Done)).value == ("taken" if taken else "refused")
+
+
+async def test_a_command_need_not_listen_to_an_answer(stage: Stage) -> None:
+    await stage.start("shell", module="spoken_jobs")
+    stage.run(line="exec 4<&-; mkdir checkpoint; echo checkpoint >&3; echo value 1 >&3")
+    ready = await stage.until(CheckpointReady)
+    stage.process.answer_checkpoint(ready.seq, taken=True)
+
+    assert (await stage.until(Done)).value == 1
+
+
+@pytest.fixture
+def script_of_the_document(tmp_path: Path) -> Path:
+    """The shell script that docs/howto/any-language.md shows, with its work done by nobody."""
+    document = (ROOT / "docs" / "howto" / "any-language.md").read_text()
+    [text] = [block for block in re.findall(r"```sh\n(.*?)```", document, re.DOTALL) if block.startswith("#!")]
+    script = tmp_path / "script.sh"
+    script.write_text(text.replace("work_on", "test"))
+    script.chmod(0o755)
+    return script
+
+
+async def test_the_script_of_the_document_leaves_checkpoints_and_stops(
+    stage: Stage, script_of_the_document: Path
+) -> None:
+    await stage.start("script", module="spoken_jobs")
+    stage.run(script=str(script_of_the_document))
+    for _ in range(3):
+        ready = await stage.until(CheckpointReady)
+        stage.process.answer_checkpoint(ready.seq, taken=True)
+    ready = await stage.until(CheckpointReady)
+    stage.process.ask_stop()
+    stage.process.answer_checkpoint(ready.seq, taken=True)
+
+    assert await stage.until(Stopped)
+    assert (stage.folder / "attempt" / "scratch" / "checkpoint" / "done").read_text() == "4\n"
+
+
+async def test_the_script_of_the_document_goes_on_from_one(
+    stage: Stage, script_of_the_document: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / "done").write_text("99")
+    await stage.start("script", module="spoken_jobs")
+    stage.run(checkpoint=tmp_path / "earlier", script=str(script_of_the_document))
+    ready = await stage.until(CheckpointReady)
+    stage.process.answer_checkpoint(ready.seq, taken=True)
+
+    assert (await stage.until(Done)).outputs["done.txt"].read_text() == "100\n"
 
 
 async def test_a_checkpoint_without_its_folder_is_a_mistake(stage: Stage) -> None:

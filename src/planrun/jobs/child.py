@@ -117,6 +117,8 @@ class Child:
                 setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
             )
         except OSError as error:
+            os.close(self._said)
+            os.close(self._answers)
             _refuse(error, arguments[0])
         finally:
             for descriptor in theirs:

@@ -44,7 +44,7 @@ class Declared(TypedDict, total=False):
 
 
 def command(kind: str, arguments: Sequence[str], **declared: Unpack[Declared]) -> None:
-    """Declare that a program runs a kind of job. No shell is involved.
+    """Declare that a program runs a kind of job. To be called by a module as it is imported. No shell is involved.
 
     In an argument, or as a part of one, `{inputs.NAME}`, `{params.NAME}`, `{scratch}`, `{checkpoint}` (empty
     if there is none), `{attempt}`, `{idempotency_hint}` and `{here}` (the folder of the declaring module) are

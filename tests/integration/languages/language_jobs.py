@@ -26,4 +26,4 @@ command("in-node", ["node", "{here}/steps.mjs", *ARGUMENTS], resumable="steps-1"
 if (HERE / "steps").exists():  # a test builds it, where there is a compiler
     command("in-c", ["./steps", *ARGUMENTS], resumable="steps-1")
 
-command("hangs", ["sleep", "3600"], stall_s=1.5)
+command("hangs", ["sh", "-c", "exec sleep 3600 3>&- 4<&-"], stall_s=1.5)
