@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 _DIR = os.environ.get("PLANRUN_TRIP_DIR")
@@ -23,4 +24,5 @@ def trip(name: str) -> None:
         armed.rename(armed.with_name(f"{name}.{os.getpid()}.reached"))
     except FileNotFoundError:
         return
-    os.kill(os.getpid(), signal.SIGSTOP)
+    # To this very thread: it would go on for a moment if another one took the signal.
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)

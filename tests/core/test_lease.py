@@ -126,3 +126,10 @@ def test_heartbeats_of_the_usual_leases() -> None:
     assert heartbeat_ms(60_000) == 20_000
     assert heartbeat_ms(90_000) == 30_000
     assert heartbeat_ms(1_000) == 333
+
+
+def test_an_answer_to_an_older_renewal_does_not_move_the_deadline_back() -> None:
+    """Two renewals cross; the answer to the first comes last."""
+    lease = HeldLease(job_id="j", attempt=1, token=1, lease_ms=1_000, trusted_until_ms=1_000)
+
+    assert lease.answered(sent_ms=900).answered(sent_ms=500).trusted_until_ms == 1_900

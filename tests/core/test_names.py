@@ -94,3 +94,8 @@ def test_a_plain_word_is_a_name(text: str) -> None:
 @pytest.mark.parametrize("text", ["", ".", "..", ".hidden", "-v", "a/b", "a b", "a\n", "é", "x" * 129, "a\0", "../etc"])
 def test_what_could_leave_a_folder_or_break_a_line_is_no_name(text: str) -> None:
     assert not is_name(text)
+
+
+def test_the_first_token_of_a_generation_is_above_the_last_of_the_one_before() -> None:
+    """A restored ledger counts again from an older number, under a new generation."""
+    assert token_of(2, 0) > token_of(1, 1_000_000_000)

@@ -316,7 +316,7 @@ CORE_RULES = [
         "lease",
         "max(self.trusted_until_ms, sent_ms + self.lease_ms)",
         "sent_ms + self.lease_ms",
-        "test_the_deadline_never_moves_back_and_never_passes_the_last_sending_by_more_than_a_lease",
+        "test_an_answer_to_an_older_renewal_does_not_move_the_deadline_back",
     ),
     core(
         "a seen expiry is kept",
@@ -337,14 +337,14 @@ CORE_RULES = [
         "budget",
         "used >= budgets.max_losses",
         "False",
-        "test_a_job_goes_back_in_line_only_while_the_counted_budget_has_room",
+        "test_the_first_loss_costs_no_wait_and_the_eighth_ends_the_job",
     ),
     core(
         "hand-backs run out",
         "budget",
         "used > budgets.max_handbacks",
         "False",
-        "test_a_job_goes_back_in_line_only_while_the_counted_budget_has_room",
+        "test_twenty_handbacks_are_free_and_the_next_ends_the_job",
     ),
     core(
         "the first loss waits nothing",
@@ -358,7 +358,7 @@ CORE_RULES = [
         "names",
         "_GENERATION_SHIFT = 40",
         "_GENERATION_SHIFT = 0",
-        "test_tokens_are_ordered_by_generation_and_then_by_count",
+        "test_the_first_token_of_a_generation_is_above_the_last_of_the_one_before",
     ),
     core(
         "the token is in the key",

@@ -53,7 +53,7 @@ async def bulk_submit(lab: Lab, *, seconds: float) -> Seen:
 
 async def _submitter(url: str, seconds: float) -> dict[str, float]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.submitter_main", url, str(seconds), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "tests.bulk_submitter_main", url, str(seconds), cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     out, _ = await process.communicate()
     assert process.returncode == 0

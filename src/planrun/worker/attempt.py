@@ -132,7 +132,7 @@ class Attempt:
             await self._let_go()
             return
         outputs: tuple[Output, ...] = ()
-        if ran.outcome is Outcome.SUCCESS:
+        if ran.outputs:
             try:
                 outputs = await self._store_outputs(ran.outputs)
             except LostLease:
