@@ -30,6 +30,7 @@ VERBS = {
     "logs": ("planrun.cli.history:logs", JOBS),
     "result": ("planrun.cli.wait:result", JOBS),
     "cancel": ("planrun.cli.cancel:cancel", JOBS),
+    "new": ("planrun.cli.new:new", BOX),
     "worker": ("planrun.cli.worker:worker", BOX),
     "up": ("planrun.cli.up:up", BOX),
     "check": ("planrun.cli.check:check", BOX),

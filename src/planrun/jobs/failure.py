@@ -66,14 +66,17 @@ def one_line(error: BaseException) -> str:
 
 
 def write_traceback(error: BaseException) -> None:
-    """The story goes to the job's log, from where it enters the tenant's code."""
+    """The story goes to the job's log, from where it enters the tenant's code.
+
+    A verdict that no code of the job raised has no story beyond its text.
+    """
     with suppress(BaseException):
         trace = error.__traceback__
         while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
             trace = trace.tb_next
-        if trace is None and not isinstance(error, JobError):
-            trace = error.__traceback__  # a fault of ours
-        traceback.print_exception(type(error), error, trace)
+        if trace is None and isinstance(error, JobError):
+            return
+        traceback.print_exception(type(error), error, trace or error.__traceback__)
     with suppress(BaseException):
         sys.stderr.flush()
 
