@@ -16,7 +16,8 @@ def main() -> int:
     if "scratch" in options:
         options["scratch"] = Path(options["scratch"])
     root = Path(__file__).parents[1]
-    return Worker(url, jobs=options.pop("jobs", ["tests.kit_jobs"]), import_path=(root,), **options).run()
+    import_path = (root, *map(Path, options.pop("import_path", ())))
+    return Worker(url, jobs=options.pop("jobs", ["tests.kit_jobs"]), import_path=import_path, **options).run()
 
 
 if __name__ == "__main__":

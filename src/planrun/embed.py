@@ -6,6 +6,8 @@ import asyncio
 import signal
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from planrun.config import place_of
 from planrun.core.errors import Invalid
@@ -19,7 +21,7 @@ class Worker:
 
         Worker("sqlite:///media.db", jobs=["media.jobs"], namespace="media", slots=2, lease_s=60).run()
 
-    Job code is not imported here: it runs in processes of its own.
+    Job code is not imported here: it runs in processes of its own. The current folder can always be imported from.
     """
 
     def __init__(self, url: str, *, jobs: Sequence[str], namespace: str | Sequence[str] = "default", **options: object):
@@ -28,9 +30,12 @@ class Worker:
         Raises:
             Invalid: An address or option that cannot be right.
         """
-        namespaces = (namespace,) if isinstance(namespace, str) else tuple(namespace)
+        namespaces = (namespace,) if isinstance(namespace, str) else namespace
         try:
-            self._options = WorkerOptions(modules=tuple(jobs), namespaces=namespaces, **options)  # type: ignore[arg-type]
+            given = {"modules": jobs, "namespaces": namespaces, **options}
+            frozen = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+            told = WorkerOptions(**frozen)  # type: ignore[arg-type]
+            self._options = replace(told, import_path=(*told.import_path, Path.cwd()))
         except TypeError as error:
             raise Invalid(f"no such option of a worker: {error}") from None
         self._url = url
@@ -49,7 +54,9 @@ class Worker:
 
     def stop(self) -> None:
         """Drain: hand back what runs, take nothing more. From any thread; called again: at once."""
-        if self._loop is not None:
+        if self._loop is None:
+            self._told_early = True
+        else:
             self._loop.call_soon_threadsafe(self._drain)
 
     async def _main(self) -> int:
@@ -64,6 +71,6 @@ class Worker:
 
     def _drain(self) -> None:
         if self._supervisor is None:
-            self._told_early = True  # while it opens: it drains as soon as it can
+            self._told_early = True  # it drains as soon as it is open
         else:
             self._supervisor.drain()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,8 @@ class WorkerLock:
         path = folder / incarnation
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(fd, f"{os.getpid()}\n".encode())
+        with suppress(OSError):  # a full disk must not keep it out; the pid is only for people
+            os.write(fd, f"{os.getpid()}\n".encode())
         found = os.fstat(fd)
         return cls(path, fd, found.st_dev, found.st_ino)
 

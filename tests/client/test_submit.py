@@ -134,3 +134,22 @@ async def test_a_submit_that_may_have_happened_is_not_called_undone(url: str) ->
             await locked.submit("preview", timeout_s=0.1)
 
         assert not isinstance(error.value, LedgerBusy)
+
+
+async def test_what_is_no_submit_and_no_id_is_refused(url: str) -> None:
+    async with open_world(url) as (client, _):
+        job = await client.submit("preview")
+        with pytest.raises(Invalid, match="pass a Submit"):
+            await client.submit_many(["preview"])  # type: ignore[list-item]
+        with pytest.raises(Invalid, match="pass a job id"):
+            await client.wait(job)  # type: ignore[arg-type]
+
+
+async def test_a_conflict_with_an_ended_job_does_not_advise_to_cancel_it(url: str) -> None:
+    async with open_world(url) as (client, hands):
+        first = await client.submit("preview", key="k")
+        with pytest.raises(Conflict, match="or cancel that job"):
+            await client.submit("preview", key="k", params={"n": 2})
+        await hands.finish(first.id, value=1)
+        with pytest.raises(Conflict, match=r"use another key$"):
+            await client.submit("preview", key="k", params={"n": 2})

@@ -104,6 +104,9 @@ async def test_the_wait_ends_at_its_timeout_and_the_job_goes_on(url: str) -> Non
         job = await client.submit("preview")
         with pytest.raises(WaitTimeout, match="goes on"):
             await job.wait(timeout_s=0.2)
+        for wrong in (float("nan"), float("inf"), -1):
+            with pytest.raises(Invalid, match="timeout_s"):
+                await job.wait(timeout_s=wrong)
         with pytest.raises(WaitTimeout):
             await job.result()
 

@@ -126,6 +126,10 @@ def test_the_help_of_every_verb_has_an_example(planrun: Planrun, verb: str) -> N
         ["worker"],
         ["worker", "film_jobs", "--slots", "0"],
         ["worker", "film_jobs", "--lease-s", "nan"],
+        ["worker", "film_jobs", "--lease-s", "inf"],
+        ["worker", "film_jobs", "--scratch", "/proc/nowhere"],
+        ["worker", "film_jobs.py"],
+        ["submit", "preview", "--wait", "--timeout-s", "nan"],
         ["list", "--url", "mysql://there"],
     ],
 )
@@ -150,6 +154,69 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_alone(planrun: Planrun, fo
 
     assert planrun("submit", "preview")[0] == Exit.UNREACHABLE
     assert (folder / "ledger.db").read_text() == "my diary" * 1000
+
+
+def test_a_folder_is_no_ledger_and_the_error_names_a_file_in_it(planrun: Planrun, folder: Path) -> None:
+    status, _, err = planrun("submit", "preview", "--url", str(folder))
+
+    assert (status, len(err.splitlines())) == (Exit.UNREACHABLE, 1)
+    assert f"such as {folder}/planrun.db" in err
+
+
+@pytest.mark.parametrize(
+    ("verb", "beside"),
+    [("submit", "turn"), ("submit", "wake"), ("worker", "turn"), ("worker", "workers"), ("worker", "scratch")],
+)
+def test_what_cannot_be_opened_beside_the_ledger_is_one_line(
+    planrun: Planrun, folder: Path, verb: str, beside: str
+) -> None:
+    in_the_way = folder / f"ledger.db.{beside}"
+    if beside in ("turn", "wake"):
+        in_the_way.mkdir()
+    else:
+        in_the_way.write_text("a file")
+    status, _, err = planrun(verb, "film_jobs")
+
+    assert (status, len(err.splitlines())) == (Exit.UNREACHABLE, 1)
+    assert in_the_way.name in err
+
+
+def test_show_says_what_a_job_waits_for(planrun: Planrun) -> None:
+    planrun("submit", "preview", "--request-id", "r1")
+    planrun("submit", "preview", "--request-id", "r2", "--delay", "60")
+
+    assert "planrun worker MODULE" in planrun("show", "r1")[1]
+    assert "waits for" not in planrun("show", "r2")[1]
+    with started("worker", "film_jobs", "--name", "ann"):
+        planrun("submit", "preview", "steps=600", "--request-id", "r3")
+        eventually(lambda: "running on" in planrun("show", "r3")[1])
+        planrun("submit", "preview", "--request-id", "r4")
+        assert "a free slot or room on ann" in planrun("show", "r4")[1]
+    planrun("submit", "preview", "--request-id", "r5")
+    assert "planrun worker MODULE" in planrun("show", "r5")[1]
+
+
+def test_a_worker_says_at_its_start_what_it_takes_and_what_it_lacks(planrun: Planrun) -> None:
+    with started("worker", "film_jobs", "--name", "ann") as worker:
+        assert worker.stderr is not None
+        takes, lacks = worker.stderr.readline(), worker.stderr.readline()
+
+    assert "worker ann takes preview v1 from" in takes
+    assert "kind gpu v1 needs a-card-that-nobody-has: install it here" in lacks
+
+
+def test_a_job_runs_without_a_log_where_none_can_be_written(planrun: Planrun, folder: Path) -> None:
+    (folder / "ledger.db.logs").write_text("in the way")
+    with started("worker", "film_jobs"):
+        assert planrun("submit", "preview", "--wait", "--timeout-s", "30")[0] == Exit.FINISHED
+
+
+def test_what_a_failed_job_printed_begins_in_its_own_code(planrun: Planrun) -> None:
+    with started("worker", "film_jobs"):
+        _, out, _ = planrun("submit", "preview", "bad=true", "--wait", "--timeout-s", "30")
+
+    assert "film_jobs.py" in out
+    assert "runner.py" not in out
 
 
 def test_params_are_json_where_they_can_be_and_text_elsewhere(planrun: Planrun) -> None:

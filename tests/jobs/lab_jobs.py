@@ -59,6 +59,8 @@ def files(j: JobContext) -> Any:
             return {"out": j.scratch / "link"}
         case "folder":
             return {"out": j.scratch / "folder"}
+        case "text":
+            return {"out": [str(j.scratch / "kept.txt")]}
         case "name":
             return {"../up": j.scratch / "kept.txt"}
         case _:

@@ -69,6 +69,8 @@ def test_what_is_not_said_is_the_default_of_a_kind() -> None:
         (lambda: job("k", memory_bytes_max=-1), "memory_bytes_max is -1"),
         (lambda: job("k", log_bytes_max=True), "log_bytes_max is True"),
         (lambda: job("k")(JobContext), "must stand on a function"),
+        (lambda: job(render), 'write @job("render")'),  # type: ignore[arg-type]
+        (lambda: job("k")(lambda: None), "must take one argument"),
         (lambda: capability("a b"), "name 'a b' is not a name"),
     ],
 )

@@ -69,6 +69,7 @@ async def test_paths_are_files_to_keep(stage: Stage, case: str, outputs: dict[st
         ("outside", "outside scratch"),
         ("link", "outside scratch"),
         ("folder", "not a file"),
+        ("text", "return a Path to keep it"),
         ("name", "is not a name"),
         ("deep", "the job's answer.deep[0]: PosixPath is not JSON"),
     ],

@@ -97,5 +97,10 @@ def test_a_module_that_is_not_there_is_refused_with_what_to_do(tmp_path: Path) -
         Invalid, match=r"no module named media\.jobs on the import path; install it, or name its folder"
     ):
         open_catalog(["media.jobs"], import_path=[tmp_path], environment=ENVIRONMENT)
+    for path in ("./jobs", "media/jobs.py", ""):
+        with pytest.raises(Invalid, match=r"name it as in an import statement, such as media\.jobs"):
+            open_catalog([path], environment=ENVIRONMENT)
+    with pytest.raises(Invalid, match=r"name it as in an import statement: jobs$"):
+        open_catalog(["jobs.py"], environment=ENVIRONMENT)
     with pytest.raises(Invalid, match="no job modules were named"):
         open_catalog([], environment=ENVIRONMENT)

@@ -36,6 +36,7 @@ VERBS = {
     "resume": ("planrun.cli.pause:resume", BOX),
     "pauses": ("planrun.cli.pause:pauses", BOX),
     "kinds": ("planrun.cli.kinds:kinds", BOX),
+    "new": ("planrun.cli.new:new", BOX),
     "worker": ("planrun.cli.worker:worker", BOX),
     "up": ("planrun.cli.up:up", BOX),
     "backup": ("planrun.cli.backup:backup", BOX),
@@ -81,6 +82,9 @@ def run(tokens: Sequence[str]) -> int:
         # The reader, such as `head`, has seen enough. Nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FINISHED
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return Exit.UNREACHABLE
     return status if isinstance(status, int) else Exit.FINISHED
 
 

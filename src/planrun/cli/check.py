@@ -169,11 +169,7 @@ def _look_at_modules(
     findings.add("kinds", ", ".join(map(_handler_in_words, kinds)), kinds)
     findings.add("capabilities", ", ".join(catalog.capabilities), catalog.capabilities)
     findings.problems.extend(catalog.notes)
-    findings.problems.extend(
-        f"kind {handler.kind} {handler.version} needs {need}: install it here, or name it with --capability"
-        for handler in catalog.handlers
-        for need in handler.missing
-    )
+    findings.problems.extend(catalog.lacks)
 
 
 def _print_people(findings: Findings) -> None:

@@ -14,6 +14,7 @@ from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json
 from planrun.cli.wait import print_answer, waiting
 from planrun.client import Answer, AsyncClient, AsyncJobHandle, Submit
+from planrun.client.content import timeout_ms
 from planrun.core.errors import Invalid
 from planrun.core.life import State
 
@@ -68,6 +69,8 @@ def submit(
         wait: Wait until the job has ended; the exit code says how.
         timeout_s: With --wait: give up after so many seconds; the job goes on.
     """
+    if timeout_s is not None:
+        timeout_ms(timeout_s)  # refused before anything is submitted
     asked = Submit(
         kind,
         version=version,

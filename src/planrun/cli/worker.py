@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
@@ -71,29 +72,16 @@ class WorkerFlags:
     ] = DEFAULTS.pass_environment
 
     def options(self, modules: tuple[str, ...]) -> WorkerOptions:
-        """As the worker wants them. The current folder can always be imported from.
+        """As the worker wants them.
 
         Raises:
-            Invalid: No module, or a number that cannot be right.
+            Invalid: No module, or an option that cannot be right.
         """
         if not modules:
             raise Invalid("name at least one MODULE with @job functions")
-        if self.slots < 1:
-            raise Invalid(f"--slots {self.slots}: use 1 or more")
-        if not self.lease_s >= 1:
-            raise Invalid(f"--lease-s {self.lease_s:g}: use 1 or more")
-        for flag, number in (
-            ("--checkpoint-grace-s", self.checkpoint_grace_s),
-            ("--drain-grace-s", self.drain_grace_s),
-            ("--dedup-size", self.dedup_size),
-            ("--gc-grace-s", self.gc_grace_s),
-            ("--disk-free-bytes-min", self.disk_free_bytes_min),
-        ):
-            if not number >= 0:
-                raise Invalid(f"{flag} {number:g}: use 0 or more")
         return WorkerOptions(
             modules=modules,
-            import_path=(*(folder.absolute() for folder in self.import_path), Path.cwd()),
+            import_path=tuple(folder.absolute() for folder in self.import_path),
             namespaces=self.namespaces,
             name=self.name,
             slots=self.slots,
@@ -123,6 +111,8 @@ def worker(*modules: Modules, flags: WorkerFlags = WorkerFlags(), url: Url = Non
       planrun worker media.jobs --capability gpu --health nvidia-smi
     """
     options = flags.options(modules)
+    logging.basicConfig(format="planrun: %(message)s")
+    logging.getLogger("planrun").setLevel(logging.INFO)
 
     # Running jobs loads a lot; `--help` and `planrun up` must not.
     from planrun.embed import Worker  # noqa: PLC0415

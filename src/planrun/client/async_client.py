@@ -11,7 +11,7 @@ from typing import Unpack
 import msgspec
 
 from planrun.client.answer import Answer, answer_of
-from planrun.client.content import SECONDS_MAX, Asked, Submit, SubmitOptions, ask
+from planrun.client.content import SECONDS_MAX, Asked, Submit, SubmitOptions, ask, timeout_ms
 from planrun.client.handle import AsyncJobHandle
 from planrun.client.looking import Looking
 from planrun.core.errors import (
@@ -101,6 +101,8 @@ class AsyncClient(Looking):
         wall_ms = self._clock.now().wall_ms
         requests = []
         for submit in submits:
+            if not isinstance(submit, Submit):
+                raise Invalid(f"pass a Submit for each job, not {submit!r:.80}")
             asked = ask(submit, request_id=self._clock.new_id(), wall_ms=wall_ms)
             requests.append(await self._admitted(asked))
         handles: list[AsyncJobHandle] = []
@@ -117,7 +119,7 @@ class AsyncClient(Looking):
         return request
 
     async def _submit_slice(self, requests: Sequence[SubmitRequest], timeout_s: float) -> Sequence[SubmitReply]:
-        until_ms = self._clock.boot_ms() + int(timeout_s * 1000)
+        until_ms = self._clock.boot_ms() + timeout_ms(timeout_s)
         certain = True  # every try so far was certainly not done
         tries = 0
         while True:
@@ -208,11 +210,12 @@ class AsyncClient(Looking):
             on_change: Called with the job whenever it may have changed.
 
         Raises:
+            Invalid: A timeout that cannot be right.
             UnknownJob: No such job; at once.
             WaitTimeout: It has not ended yet. It goes on.
             ResultGone: It ended, but its result is no longer kept.
         """
-        until_ms = None if timeout_s is None else self._clock.boot_ms() + int(timeout_s * 1000)
+        until_ms = None if timeout_s is None else self._clock.boot_ms() + timeout_ms(timeout_s)
         row = await self._row(job, None)
         async with self._tended():
             while row.state not in ENDED:

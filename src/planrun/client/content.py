@@ -160,6 +160,17 @@ def ask(submit: Submit, *, request_id: str, wall_ms: int) -> Asked:
     return Asked(request, unreadable)
 
 
+def timeout_ms(timeout_s: float) -> int:
+    """How long to try or to wait, in milliseconds.
+
+    Raises:
+        Invalid: Not so many seconds.
+    """
+    if not _is_seconds(timeout_s):
+        raise Invalid(f"timeout_s {timeout_s!r}: use seconds, 0 or more")
+    return int(timeout_s * 1000)
+
+
 def _check_names(submit: Submit) -> None:
     named: list[tuple[str, object]] = [
         ("kind", submit.kind),

@@ -188,6 +188,8 @@ class Looking:
         return await self._ledger.violations()
 
     async def _row(self, job: str, namespace: str | None) -> JobRow:
+        if not isinstance(job, str):
+            raise Invalid(f"pass a job id or request id, not {job!r:.80}")
         row = await self._ledger.job(namespace, job)
         if row is None:
             raise self._unknown(job, namespace)

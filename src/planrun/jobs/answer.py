@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,20 +34,37 @@ def answer_of(returned: Any, *, scratch: Path, value_bytes_max: int) -> Answer:
     if isinstance(returned, Path):
         returned = {"result": returned}
     if not isinstance(returned, dict):
-        return Answer({}, _json(returned, value_bytes_max))
+        return Answer({}, _json(returned, scratch, value_bytes_max))
     files = {name: found for name, found in returned.items() if isinstance(found, Path)}
     values = {name: found for name, found in returned.items() if not isinstance(found, Path)}
     outputs = {name: _file_to_keep(name, path, scratch) for name, path in files.items()}
     if outputs and not values:
         return Answer(outputs)
-    return Answer(outputs, _json(values, value_bytes_max))
+    return Answer(outputs, _json(values, scratch, value_bytes_max))
 
 
-def _json(value: Any, bytes_max: int) -> str:
+def _json(value: Any, scratch: Path, bytes_max: int) -> str:
     try:
-        return check_json(value, bytes_max=bytes_max, what=WHAT)
+        text = check_json(value, bytes_max=bytes_max, what=WHAT)
     except Invalid as refusal:
         raise Permanent(str(refusal), code="bad-answer") from None
+    _refuse_lost_file(value, scratch)
+    return text
+
+
+def _refuse_lost_file(value: Any, scratch: Path) -> None:
+    """A file in scratch that is named by text only would be gone, and whoever reads the answer misled."""
+    match value:
+        case str() if value.startswith(f"{scratch}{os.sep}") and os.path.exists(value):  # noqa: PTH110 - any text
+            raise Permanent(
+                f"{WHAT}: the text {value} names a file that will be gone; return a Path to keep it", code="bad-answer"
+            )
+        case dict():
+            for member in value.values():
+                _refuse_lost_file(member, scratch)
+        case list():
+            for member in value:
+                _refuse_lost_file(member, scratch)
 
 
 def _file_to_keep(name: Any, path: Path, scratch: Path) -> str:

@@ -29,7 +29,7 @@ class Stopped(BaseException):
 class Progress:
     """Tells the worker how far the job is. Never breaks the job, never blocks it, cheap to call often."""
 
-    def __init__(self, report: Callable[[float, str], None], checkpoint: Callable[[], None]) -> None:
+    def __init__(self, report: Callable[[float, str], None], checkpoint: Callable[[], bool]) -> None:
         self._report = report
         self._checkpoint = checkpoint
         self._complained = False
@@ -53,17 +53,20 @@ class Progress:
             self._complain(f"progress({share:g}) is outside 0 … 1; clamped")
         self._report(min(max(share, 0.0), 1.0), text)
 
-    def checkpoint(self) -> None:
+    def checkpoint(self) -> bool:
         """Hand over what lies in `scratch/checkpoint`; the next attempt gets it as `JobContext.checkpoint`.
 
         Blocks until the worker has stored a copy. The folder stays: add to it for the next checkpoint, which
-        stores only what is new or changed.
+        stores only what is new or changed. In async code: `await asyncio.to_thread(j.progress.checkpoint)`.
+
+        Returns:
+            True once the copy is safe; False if the worker could not take it. The log says why.
 
         Raises:
             Stopped: The job was asked to stop. Let it pass through.
             Permanent: There is no folder `scratch/checkpoint`.
         """
-        self._checkpoint()
+        return self._checkpoint()
 
     def _complain(self, line: str) -> None:
         if not self._complained:
@@ -135,8 +138,8 @@ class Line:
         def report(fraction: float, message: str) -> None:
             self._report(fraction, message)
 
-        def ask_checkpoint() -> None:
-            self._ask_checkpoint()
+        def ask_checkpoint() -> bool:
+            return self._ask_checkpoint()
 
         def is_stopping() -> bool:
             return self.stopping
@@ -191,7 +194,7 @@ class Line:
             self._flush()
             pause.wait(REPORT_INTERVAL_S)
 
-    def _ask_checkpoint(self) -> None:
+    def _ask_checkpoint(self) -> bool:
         if not (self._scratch / CHECKPOINT).is_dir():
             raise Permanent(
                 f"progress.checkpoint() found no folder {CHECKPOINT} in scratch; write the checkpoint there first",
@@ -208,3 +211,4 @@ class Line:
             print(f"planrun: checkpoint {seq} was not taken: {refusal}", flush=True)
         if self._stopping.is_set():
             raise Stopped
+        return refusal is None

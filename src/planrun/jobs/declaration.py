@@ -55,6 +55,8 @@ def job(
     Raises:
         Invalid: The declaration cannot be right; the text says why.
     """
+    if callable(kind):
+        raise Invalid(f'@job needs a name; write @job("{getattr(kind, "__name__", "name")}")')
     where = f"@job({kind!r})"
     declare = partial(
         Kind,
@@ -73,6 +75,8 @@ def job(
     def register(function: F) -> F:
         if not callable(function) or inspect.isclass(function):
             raise Invalid(f"{where} must stand on a function")
+        if not _takes_one(function):
+            raise Invalid(f"{where}: {_place(function)} must take one argument, the JobContext")
         if (kind, version) in _jobs:
             first = _jobs[kind, version][1]
             raise Invalid(
@@ -129,6 +133,16 @@ def _synchronous(function: Callable[..., Any]) -> Callable[..., Any]:
         return asyncio.run(function(context))
 
     return run
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # no signature to be had, as of some functions in C
+        return True
+    return True
 
 
 def _place(function: Callable[..., Any]) -> str:

@@ -59,7 +59,9 @@ def _why(error: BaseException, module: str) -> str:
         return one_line(error)
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing and (module == missing or module.startswith(f"{missing}.")):
-        return f"no module named {module} on the import path; install it, or name its folder"
+        if module.endswith(".py"):
+            return f"no module named {module}; name it as in an import statement: {module.removesuffix('.py')}"
+        return f"no module named {module} on the import path; install it, or name its folder with --import-path"
     return describe_import(error, module).message
 
 

@@ -14,6 +14,7 @@ from planrun.core.life import Outcome
 from planrun.core.spelling import is_name
 
 MESSAGE_LENGTH_MAX = 2000
+_HERE = __file__.removesuffix("failure.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,17 @@ def one_line(error: BaseException) -> str:
 
 
 def write_traceback(error: BaseException) -> None:
-    """The whole story goes to the job's log."""
+    """The story goes to the job's log, from where it enters the tenant's code.
+
+    A verdict that no code of the job raised has no story beyond its text.
+    """
     with suppress(BaseException):
-        traceback.print_exception(error)
+        trace = error.__traceback__
+        while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+            trace = trace.tb_next
+        if trace is None and isinstance(error, JobError):
+            return
+        traceback.print_exception(type(error), error, trace or error.__traceback__)
     with suppress(BaseException):
         sys.stderr.flush()
 
@@ -89,12 +98,17 @@ def _code(error: BaseException) -> str:
     return slug(type(error).__name__)
 
 
+def _is_ours(filename: str) -> bool:
+    """The way to the tenant's code, which tells its author nothing."""
+    return "importlib" in filename or filename.startswith(_HERE)
+
+
 def _place_of(error: BaseException) -> str:
     """File and line in the tenant's code, as far as known."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     with suppress(BaseException):
         for frame in reversed(traceback.extract_tb(error.__traceback__)):
-            if "importlib" not in frame.filename and "/planrun/jobs/" not in frame.filename:
+            if not _is_ours(frame.filename):
                 return f"{frame.filename}:{frame.lineno}"
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -11,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from planrun.clock import SystemClock
-from planrun.config import place_of
-from planrun.core.errors import LedgerUnavailable
+from planrun.config import Place, place_of
+from planrun.core.errors import Invalid, LedgerUnavailable
 from planrun.core.messages import WorkerRow
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import WorkerLock
@@ -30,6 +31,8 @@ from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
 from planrun.worker.processes import Processes, clear_after
 from planrun.worker.supervisor import Supervisor
+
+log = logging.getLogger(__name__)
 
 WEBHOOK_SECRET_VARIABLE = "PLANRUN_WEBHOOK_SECRET"
 
@@ -52,10 +55,10 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         capabilities=options.capabilities,
         environment=environment,
     )
+    scratch = _scratch_root(options, place)
     ledger = open_ledger(url, clock=clock)
     lock = WorkerLock.acquire(place.workers, clock.new_id())
     row = _row(options, catalog, lock)
-    scratch = scratch_root(place, options.scratch)
     store = open_store(url)
     gates = Gates(
         scratch=scratch,
@@ -79,6 +82,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     duties = asyncio.create_task(_duties(tools, options, row, scratch).run(stop))
     try:
         await ledger.register(row)
+        _greet(row, catalog, place)
         yield Supervisor(
             options,
             row=row,
@@ -139,3 +143,26 @@ def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, scratch: Path)
         outbox=Outbox(tools.ledger, tools.clock, environment=os.environ, webhook_secret=secret),
         collector=Collector(tools.ledger, tools.store, scratch=scratch, gc_grace_s=options.gc_grace_s),
     )
+
+
+def _scratch_root(options: WorkerOptions, place: Place) -> Path:
+    """Made at once: a folder that cannot be written is said before the first job.
+
+    Raises:
+        Invalid: It cannot be made.
+    """
+    root = scratch_root(place, options.scratch)
+    if options.scratch is None:
+        return root
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Invalid(f"scratch {options.scratch}: {error.strerror}; choose another folder with --scratch") from None
+    return root
+
+
+def _greet(row: WorkerRow, catalog: Catalog, place: Place) -> None:
+    runs = [f"{handler.kind} {handler.version}" for handler in row.handlers if not handler.missing]
+    log.info("worker %s takes %s from %s", row.name, ", ".join(runs) or "nothing", place.ledger)
+    for note in (*catalog.notes, *catalog.lacks):
+        log.warning("%s", note)

@@ -32,6 +32,15 @@ class Catalog:
     capabilities: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """In words, what this machine lacks for which kind."""
+        return tuple(
+            f"kind {handler.kind} {handler.version} needs {need}: install it here, or name it with --capability"
+            for handler in self.handlers
+            for need in handler.missing
+        )
+
 
 def open_catalog(
     modules: Sequence[str],
@@ -76,6 +85,9 @@ def _describe(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     if not modules:
         raise Invalid("no job modules were named; name at least one, such as media.jobs")
+    for module in modules:
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise Invalid(f"module {module!r}: name it as in an import statement, such as media.jobs for media/jobs.py")
     paths = [argument for folder in import_path for argument in ("--path", str(folder))]
     command = [sys.executable, "-I", "-m", "planrun.jobs.describe", *paths, *modules]
     try:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from planrun.core.errors import Invalid
 from planrun.core.kinds import MIB
+from planrun.core.names import NAME_RULE, is_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +29,9 @@ class WorkerOptions:
     gc_grace_s: How long files of lost attempts stay before they are collected.
     disk_free_bytes_min: Always left free on the scratch disk.
     pass_environment: Further environment variables that job code may see.
+
+    Raises:
+        Invalid: One of them cannot be right; says what and what to do.
     """
 
     modules: tuple[str, ...]
@@ -44,3 +51,37 @@ class WorkerOptions:
     gc_grace_s: float = 24 * 3600
     disk_free_bytes_min: int = 64 * MIB
     pass_environment: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for what in ("modules", "import_path", "namespaces", "capabilities", "pass_environment"):
+            given = getattr(self, what)
+            if isinstance(given, str) or not isinstance(given, Sequence):
+                raise Invalid(f"{what}: pass a list, not {given!r:.80}")  # a lone text is a list of letters
+        for what, names in (("namespace", self.namespaces), ("capability", self.capabilities)):
+            for name in names:
+                if not is_name(name):
+                    raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
+        for what, least in _LEAST.items():
+            number = getattr(self, what)
+            if not _is_number(number) or number < least:
+                raise Invalid(f"{what} {number!r}: use {least} or more")
+        for what in ("slots", "dedup_size", "disk_free_bytes_min"):
+            if not isinstance(getattr(self, what), int):
+                raise Invalid(f"{what} {getattr(self, what)!r}: use a whole number")
+        if self.scratch is not None and not isinstance(self.scratch, Path):
+            raise Invalid(f"scratch: pass a Path, not {self.scratch!r:.80}")
+
+
+_LEAST = {
+    "slots": 1,
+    "lease_s": 1,
+    "dedup_size": 0,
+    "checkpoint_grace_s": 0,
+    "drain_grace_s": 0,
+    "gc_grace_s": 0,
+    "disk_free_bytes_min": 0,
+}
+
+
+def _is_number(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)

@@ -183,11 +183,16 @@ class JobProcess:
 
         Args:
             scratch: `<folder>/scratch` of the attempt; made here where missing, with `tmp` and `home` beside it.
-            log: Where this attempt's lines go.
+            log: Where this attempt's lines go. A job runs without a log where there can be none.
+
+        Raises:
+            OSError: Folders cannot be made.
         """
         folder = scratch.parent
-        for path in (scratch, folder / "tmp", folder / "home", log.parent):
+        for path in (scratch, folder / "tmp", folder / "home"):
             path.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):
+            log.parent.mkdir(parents=True, exist_ok=True)
         order = {
             "say": "run",
             "module": kind.module,

@@ -93,22 +93,23 @@ class Run:
         try:
             process = await self.processes.take(granted, self.kind)
         except OSError as error:
-            return Ran.failed(
-                Outcome.TRANSIENT, Failure(message=f"the job process did not start: {error}", code="start")
-            )
+            return _not_started(error)
         self._started_ms = self.clock.boot_ms()
         self._signs = Signs(at_ms=self._started_ms)
-        process.run(
-            self.kind,
-            params=granted.params,
-            inputs=inputs,
-            scratch=self.folder.scratch,
-            checkpoint=resume,
-            attempt=lease.attempt,
-            hint=lease.job_id,
-            log=self.log_file,
-        )
         try:
+            try:
+                process.run(
+                    self.kind,
+                    params=granted.params,
+                    inputs=inputs,
+                    scratch=self.folder.scratch,
+                    checkpoint=resume,
+                    attempt=lease.attempt,
+                    hint=lease.job_id,
+                    log=self.log_file,
+                )
+            except OSError as error:
+                return _not_started(error)
             return await self._watch(process, uploads)
         finally:
             await self.processes.end(process)
@@ -254,6 +255,10 @@ class Run:
     async def _stop_for(self, process: JobProcess, breach: Breach) -> Ran:
         exited = await process.kill()
         return Ran.failed(*explain(exited, breach=breach))
+
+
+def _not_started(error: OSError) -> Ran:
+    return Ran.failed(Outcome.TRANSIENT, Failure(message=f"the job process did not start: {error}", code="start"))
 
 
 def _kept_file(name: str, path: Path, scratch: Path) -> Path:

@@ -58,9 +58,10 @@ class Attempt:
         self.stopping = self.stopping or self.stop_when(self)
         return self.stopping
 
-    def _take_checkpoint(self) -> None:
+    def _take_checkpoint(self) -> bool:
         taken = self.folder / f"checkpoint-{len(self.checkpoints)}"
         shutil.move(self.scratch / "checkpoint", taken)
         self.checkpoints.append(taken)
         if self.stopping:
             raise Stopped
+        return True

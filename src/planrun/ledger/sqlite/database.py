@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -67,11 +68,29 @@ def refuse_unsafe(path: Path) -> None:
         )
     if not path.parent.is_dir():
         raise LedgerUnusable(f"there is no folder {path.parent}; create it, or choose another place with --url")
+    if path.is_dir():
+        raise LedgerUnusable(f"{path} is a folder; name a file in it, such as {path / 'planrun.db'}")
     kind = filesystem_of(path.parent)
     if kind in _NETWORK_FILESYSTEMS:
         raise LedgerUnusable(
             f"{path} lies on a network filesystem ({kind}), whose locks are not safe for SQLite; use a local disk"
         )
+
+
+@contextlib.contextmanager
+def refusals_in_words() -> Iterator[None]:
+    """What the system refuses while a ledger is opened.
+
+    Raises:
+        LedgerUnusable: In place of the system's error.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise LedgerUnusable(
+            f"{error.filename} cannot be opened: {error.strerror}; "
+            "planrun must be able to write the ledger and its folder"
+        ) from None
 
 
 def filesystem_of(folder: Path) -> str:

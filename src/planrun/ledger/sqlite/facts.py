@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from planrun.core.errors import LedgerUnusable
-from planrun.ledger.sqlite.database import connect, migrations, refuse_unsafe
+from planrun.ledger.sqlite.database import connect, migrations, refusals_in_words, refuse_unsafe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,8 @@ def facts_of(path: Path) -> LedgerFacts:
     Raises:
         LedgerUnusable: The file must not be opened here; says why.
     """
-    refuse_unsafe(path)
+    with refusals_in_words():
+        refuse_unsafe(path)
     connection = connect(path, read_only=True)
     try:
         schema = connection.pragma("user_version")

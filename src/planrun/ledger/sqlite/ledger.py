@@ -45,7 +45,7 @@ from planrun.core.messages import (
 )
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.why import Outlook
-from planrun.ledger.sqlite.database import connect, copy_whole, is_current, migrate, refuse_unsafe
+from planrun.ledger.sqlite.database import connect, copy_whole, is_current, migrate, refusals_in_words, refuse_unsafe
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
@@ -69,13 +69,14 @@ class SqliteLedger:
         Raises:
             LedgerUnusable: The file must not be opened here; the text says why.
         """
-        refuse_unsafe(place.ledger)
         self._place = place
         self._clock = clock
         self._wait_s = wait_s
-        self._turnstile = Turnstile(place.turn)
-        connection = self._open(wait_s)
-        self._wakeup = Wakeup(place.wake)
+        with refusals_in_words():
+            refuse_unsafe(place.ledger)
+            self._turnstile = Turnstile(place.turn)
+            connection = self._open(wait_s)
+            self._wakeup = Wakeup(place.wake)
         self._reader = connect(place.ledger, read_only=True)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="planrun-ledger-reader")
         self._writer = Writer(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from planrun.core.errors import Conflict
-from planrun.core.life import Reason, State
+from planrun.core.life import ENDED, Reason, State
 from planrun.core.messages import Failure, SubmitReply, SubmitRequest
 from planrun.core.names import job_id_of
 from planrun.ledger.tx import Tx, dump, one
@@ -48,7 +48,7 @@ def _submit(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
             if holder["content_hash"] != request.content_hash:
                 raise Conflict(
                     f"key {request.key!r} stands for other inputs or params (job {holder['job_id']}); "
-                    "use another key, or cancel that job first",
+                    + ("use another key" if holder["state"] in ENDED else "use another key, or cancel that job first"),
                     job_id=holder["job_id"],
                 )
             _remember(tx, request, holder["job_id"])
