@@ -155,7 +155,7 @@ SITUATIONS: list[tuple[Callable[[Actors], Awaitable[str]], Cause, str]] = [
     (behind_what_is_paused, Cause.NEXT, "next in line for name-of-w1"),
     (backing_off, Cause.BACK_OFF, "waits another 2.0 s after failure 1 of 4 (disk full)"),
     (lost_twice, Cause.BACK_OFF, "waits another 2.0 s after lost worker 2 of 8 ("),
-    (without_any_worker, Cause.NO_WORKER, "none was seen in the last hour; start one with planrun worker"),
+    (without_any_worker, Cause.NO_WORKER, "none was seen in the last hour; start one with planrun worker MODULE"),
     (without_a_capability, Cause.UNSUPPORTED, "could run it: kind preview v1 needs gpu, which no worker has"),
     (behind_a_silent_worker, Cause.FLEET_LOST, "name-of-w1 is lost, last seen 2 min ago; start one"),
     (behind_a_draining_worker, Cause.FLEET_LOST, "name-of-w1 is draining and takes no more work"),

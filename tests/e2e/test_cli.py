@@ -186,12 +186,12 @@ def test_show_says_what_a_job_waits_for(planrun: Planrun) -> None:
     planrun("submit", "preview", "--request-id", "r2", "--delay", "60")
 
     assert "planrun worker MODULE" in planrun("show", "r1")[1]
-    assert "waits for" not in planrun("show", "r2")[1]
+    assert "delayed by whoever submitted it" in planrun("show", "r2")[1]
     with started("worker", "film_jobs", "--name", "ann"):
         planrun("submit", "preview", "steps=600", "--request-id", "r3")
         eventually(lambda: "running on" in planrun("show", "r3")[1])
         planrun("submit", "preview", "--request-id", "r4")
-        assert "a free slot or room on ann" in planrun("show", "r4")[1]
+        assert "1 of 1 are taken on ann" in planrun("show", "r4")[1]
     planrun("submit", "preview", "--request-id", "r5")
     assert "planrun worker MODULE" in planrun("show", "r5")[1]
 

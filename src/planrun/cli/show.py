@@ -8,15 +8,17 @@ from planrun.cli.asking import AsJson, JobId, Url, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_facts, print_json, print_table
 from planrun.cli.wait import answer_facts, value_text
-from planrun.cli.words import awaited_in_words, failure_in_words, moment, state_in_words
+from planrun.cli.words import failure_in_words, moment, state_in_words
 from planrun.client import Answer, AsyncClient
 from planrun.clock import Instant, SystemClock
 from planrun.core.durations import span
 from planrun.core.errors import ResultGone, WaitTimeout
-from planrun.core.messages import AttemptRow, JobRow, WorkerRow
+from planrun.core.life import State
+from planrun.core.messages import AttemptRow, JobRow
 from planrun.core.names import token_shown
+from planrun.core.why import Why
 
-Seen = tuple[JobRow, Sequence[AttemptRow], Sequence[WorkerRow], Answer | None]
+Seen = tuple[JobRow, Sequence[AttemptRow], Why, Answer | None]
 
 
 def show(job: JobId, /, *, json: AsJson = False, url: Url = None) -> int:
@@ -31,33 +33,33 @@ def show(job: JobId, /, *, json: AsJson = False, url: Url = None) -> int:
     async def run(client: AsyncClient) -> Seen:
         row = await client.show(job)
         attempts = await client.attempts(row.job_id)
-        workers = await client.workers()
+        why = await client.why(row.job_id)
         try:
-            return row, attempts, workers, await client.result(row.job_id)
+            return row, attempts, why, await client.result(row.job_id)
         except (WaitTimeout, ResultGone):
-            return row, attempts, workers, None
+            return row, attempts, why, None
 
-    row, attempts, workers, answer = with_client(url, run)
+    row, attempts, why, answer = with_client(url, run)
     if json:
         fields = {name: getattr(row, name) for name in row.__struct_fields__}
         print_json(fields | {"attempts": attempts, "answer": None if answer is None else answer.as_dict()})
     else:
         now = SystemClock.open_system().now()
-        print_facts(_facts(row, workers, answer, now))
+        print_facts(_facts(row, why, answer, now))
         if attempts:
             print()
             _print_attempts(attempts, now)
     return Exit.FINISHED
 
 
-def _facts(row: JobRow, workers: Sequence[WorkerRow], answer: Answer | None, now: Instant) -> Sequence[tuple[str, str]]:
+def _facts(row: JobRow, why: Why, answer: Answer | None, now: Instant) -> Sequence[tuple[str, str]]:
     facts = [
         ("job", row.job_id),
         ("kind", f"{row.kind} {row.version}"),
         ("namespace", row.namespace),
         ("key", row.key or ""),
         ("state", state_in_words(row, now)),
-        ("waits for", awaited_in_words(row, workers, now)),
+        ("why", why.sentence if row.state is State.QUEUED else ""),
         (
             "budgets",
             f"failures {row.failures} of {row.max_attempts}, losses {row.losses} of {row.max_losses}, "

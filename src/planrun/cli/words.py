@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from planrun.clock import Instant
 from planrun.core.durations import span
 from planrun.core.life import State
-from planrun.core.messages import Failure, JobRow, WorkerRow
-from planrun.core.routing import Cold, Missing, Offered, find_route
-
-START_ONE = "Start one: planrun worker MODULE"
+from planrun.core.messages import Failure, JobRow
 
 
 def state_in_words(row: JobRow, now: Instant) -> str:
@@ -30,25 +26,6 @@ def state_in_words(row: JobRow, now: Instant) -> str:
             return f"failed ({row.reason})"
         case State.FINISHED:
             return "finished"
-
-
-def awaited_in_words(row: JobRow, workers: Sequence[WorkerRow], now: Instant) -> str:
-    """What a job that could run by now waits for; empty for any other job."""
-    if row.state is not State.QUEUED or row.not_before_ms > now.boot_ms:
-        return ""
-    route = find_route(
-        workers, namespace=row.namespace, kind=row.kind, version=row.version, needs=row.needs, now_ms=now.wall_ms
-    )
-    match route:
-        case Cold():
-            return f"a worker: none was seen lately. {START_ONE}"
-        case Missing():
-            return f"a worker that can run it: {route.sentence}"
-        case Offered():
-            able = [worker for worker in workers if worker.incarnation in route.incarnations]
-            ready = [worker for worker in able if worker.state == "ready"]
-            seen = ", ".join(f"{worker.name}, seen {span(now.wall_ms - worker.seen_at_ms)} ago" for worker in ready)
-            return f"a free slot or room on {seen}" if ready else f"a worker: those that could run it stop. {START_ONE}"
 
 
 def progress_in_words(row: JobRow) -> str:

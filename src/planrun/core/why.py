@@ -18,6 +18,7 @@ from planrun.core.messages import AttemptRow, Failure, JobRow, Struct, WorkerRow
 from planrun.core.pauses import Pause, pause_in_words
 from planrun.core.routing import Cold, Missing, find_route
 
+START_ONE = "start one with planrun worker MODULE"
 AHEAD_MAX = 10_000  # of each kind: nobody who waits behind so many asks for the exact number
 
 
@@ -146,7 +147,7 @@ def _in_line(outlook: Outlook, dead: Collection[str], wall_ms: int) -> tuple[Cau
         outlook.workers, namespace=job.namespace, kind=job.kind, version=job.version, needs=job.needs, now_ms=wall_ms
     )
     if isinstance(route, Cold):
-        return Cause.NO_WORKER, "waits for a worker: none was seen in the last hour; start one with planrun worker"
+        return Cause.NO_WORKER, f"waits for a worker: none was seen in the last hour; {START_ONE}"
     if isinstance(route, Missing):
         return Cause.UNSUPPORTED, f"waits for a worker that could run it: {route.sentence}"
     able = [worker for worker in outlook.workers if worker.incarnation in route.incarnations]
@@ -176,7 +177,7 @@ def _lost(able: Sequence[WorkerRow], dead: Collection[str], wall_ms: int) -> str
         else f"{worker.name} is {worker.state} and takes no more work"
         for worker in able
     ]
-    return f"waits for a worker: {'; '.join(states)}; start one with planrun worker"
+    return f"waits for a worker: {'; '.join(states)}; {START_ONE}"
 
 
 def _line(outlook: Outlook, workers: Sequence[WorkerRow]) -> str:
