@@ -1,15 +1,17 @@
-"""Removing folders that job code has written."""
+"""Folders that job code has written: as deep, as odd and as closed as it likes. Nothing here recurses."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder that job code has written, whatever modes it has set there.
+    """Remove a folder that job code has written, whatever modes it has set there and however deep it is.
 
     Raises:
         OSError: Some of it cannot be removed.
@@ -17,11 +19,39 @@ def remove_folder(folder: Path) -> None:
     with suppress(FileNotFoundError):  # its worker removes it, too
         try:
             shutil.rmtree(folder)
-        except PermissionError:
-            folder.chmod(0o700)
-            for parent, folders, _ in os.walk(folder):
-                for name in folders:
-                    inner = Path(parent, name)
-                    if not inner.is_symlink():
-                        inner.chmod(0o700)
+        except (OSError, RecursionError):
+            _flatten(folder)
             shutil.rmtree(folder)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Everything below a folder that is not a folder itself; links are not followed.
+
+    Raises:
+        OSError: Some of it cannot be listed.
+    """
+    unseen = [folder]
+    while unseen:
+        for entry in _entries(unseen.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                unseen.append(Path(entry.path))
+            else:
+                yield Path(entry.path)
+
+
+def _flatten(folder: Path) -> None:
+    """Bring all folders of a tree, opened to us, directly below its top: no path in it is long then."""
+    folder.chmod(0o700)
+    unseen = [folder]
+    while unseen:
+        for entry in _entries(unseen.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                lifted = Path(tempfile.mkdtemp(dir=folder))  # a folder may replace an empty one
+                Path(entry.path).chmod(0o700)
+                Path(entry.path).rename(lifted)
+                unseen.append(lifted)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return list(entries)

@@ -196,6 +196,19 @@ class CheckpointContract(LedgerContract):
 
         assert (garbage.lease, garbage.keep) == (winner, (an_output(winner).key,))
 
+    async def test_what_a_live_job_may_resume_from_is_visited_again(self, they: Actors, ledger: Ledger) -> None:
+        """Between the look and the word that all is collected, a newer checkpoint may have taken its place."""
+        first = await they.running()
+        await they.save(first)
+        await they.release(first)
+        [seen] = await ledger.garbage(grace_ms=0, limit=10)
+        second = await they.grant(first.job_id)
+        await they.succeed(second)
+        named = {garbage.lease: garbage for garbage in await ledger.garbage(grace_ms=0, limit=10)}
+
+        assert (seen.keep != (), seen.final) == (True, False)
+        assert (named[first].keep, named[first].final) == ((), True)
+
     async def test_an_attempt_that_a_live_job_may_resume_from_stays_open_for_collection(
         self, they: Actors, ledger: Ledger
     ) -> None:

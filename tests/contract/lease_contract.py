@@ -221,6 +221,19 @@ class LeaseContract(LedgerContract):
         assert await ledger.live_tokens(tokens) == {silent.token}
         assert not (await they.row(canceled.job_id)).stopping
 
+    async def test_an_attempt_that_nobody_can_prove_dead_is_taken_for_dead_after_a_week(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        """Where the proof is switched off, say: its folder must not stay for ever."""
+        lost = await they.running()
+        await they.expire_all()
+        clock.advance(6 * 86_400)
+        assert await ledger.live_tokens([lost.token]) == {lost.token}
+
+        clock.advance(2 * 86_400)
+
+        assert await ledger.live_tokens([lost.token]) == set()
+
     # --- another boot ---
 
     async def test_after_a_reboot_every_lease_of_the_other_boot_ends_at_once(

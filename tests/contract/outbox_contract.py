@@ -130,7 +130,7 @@ class OutboxContract(LedgerContract):
 
         garbage = {named.lease: named for named in await ledger.garbage(grace_ms=0, limit=10)}
 
-        assert garbage[loser] == Garbage(namespace="default", lease=loser, keep=(), stopped=False)
+        assert garbage[loser] == Garbage(namespace="default", lease=loser, keep=(), final=False)
         assert winner not in garbage or an_output(winner).key in garbage[winner].keep
 
     async def test_a_running_attempts_files_are_not_garbage(self, they: Actors, ledger: Ledger) -> None:
@@ -146,7 +146,7 @@ class OutboxContract(LedgerContract):
         await ledger.stopped(lease, "w1")
 
         assert await ledger.garbage(grace_ms=0, limit=10) == [
-            Garbage(namespace="default", lease=lease, keep=(), stopped=True)
+            Garbage(namespace="default", lease=lease, keep=(), final=True)
         ]
 
     async def test_garbage_waits_for_its_grace_and_is_named_until_it_is_collected(

@@ -49,3 +49,10 @@ def wait_until(holds: Callable[[], bool], *, timeout_s: float = 20) -> None:
     while not holds():
         assert time.monotonic() < until, "waited too long"
         time.sleep(0.01)
+
+
+def a_holder(lock: Path) -> subprocess.Popen[str]:
+    """A process that locks a file, says so in a line, and holds it until it gets one."""
+    code = "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, 2); print('held', flush=True); input()"
+    command = [sys.executable, "-c", code, str(lock)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

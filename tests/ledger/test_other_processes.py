@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite.database import connect
 from planrun.wiring import open_ledger
 
-from .plain import a_party, a_request, wait_until
+from .plain import a_holder, a_party, a_request, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -142,3 +143,24 @@ async def test_saturating_writers_take_turns(ledger: Ledger, url: str) -> None:
 
     assert sorted(waits)[len(waits) // 2] < 0.5
     assert max(waits) < 5
+
+
+async def test_a_ledger_closed_behind_a_frozen_process_writes_into_no_other_file(url: str, tmp_path: Path) -> None:
+    """Its thread still stands in line; the descriptors that it will use must not become those of other files."""
+    ledger = open_ledger(url, wait_s=0.2)
+    holder = a_holder(tmp_path / "ledger.db.turn")
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    with pytest.raises(LedgerBusy):
+        await ledger.submit([a_request("waits")])
+    await ledger.close()
+    files = [(tmp_path / f"file-{n}").open("w+") for n in range(30)]
+    for file in files:
+        file.write("precious")
+        file.flush()
+    holder.communicate("go\n")
+    wait_until(lambda: not any(thread.name == "planrun-ledger-writer" for thread in threading.enumerate()))
+
+    assert [Path(file.name).read_text() for file in files] == ["precious"] * 30
+    for file in files:
+        file.close()

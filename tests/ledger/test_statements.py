@@ -224,4 +224,4 @@ class TestOtherFences:
         """Its lease is ended first; else a crash in between would leave a running job without a process."""
         tx.rows("all_stopped", incarnation="w1")
 
-        assert tx.rows("live_tokens", tokens=f"[{lease.token}]") == [{"token": lease.token}]
+        assert tx.rows("live_tokens", tokens=f"[{lease.token}]", silent_since_ms=0) == [{"token": lease.token}]

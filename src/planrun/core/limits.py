@@ -90,13 +90,17 @@ def check(kind: Kind, *, started_ms: int, last_sign_ms: int, vitals: Vitals, now
             f"memory_bytes_max = {_mib(kind.memory_bytes_max)}"
         )
         return Breach(outcome=Outcome.TRANSIENT, code="memory", message=message)
-    if vitals.scratch_bytes > kind.output_bytes_max:
-        message = (
-            f"wrote {_mib(vitals.scratch_bytes)} to its scratch, more than its limit "
-            f"output_bytes_max = {_mib(kind.output_bytes_max)}"
-        )
-        return Breach(outcome=Outcome.TRANSIENT, code="output", message=message)
-    return None
+    return check_output(kind, vitals.scratch_bytes)
+
+
+def check_output(kind: Kind, count: int) -> Breach | None:
+    """Are so many bytes more than its scratch may hold?"""
+    if count <= kind.output_bytes_max:
+        return None
+    message = (
+        f"wrote {_mib(count)} to its scratch, more than its limit output_bytes_max = {_mib(kind.output_bytes_max)}"
+    )
+    return Breach(outcome=Outcome.TRANSIENT, code="output", message=message)
 
 
 def _seconds(seconds: float) -> str:

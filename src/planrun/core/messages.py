@@ -399,9 +399,9 @@ class Due(Struct, kw_only=True):
 
 
 class Garbage(Struct, kw_only=True):
-    """An attempt whose objects nobody can ever see: what may be deleted, and what under its prefix must stay."""
+    """An attempt whose objects nobody can ever see: what of them must stay, and whether one visit is the last."""
 
     namespace: str
     lease: Lease
     keep: tuple[str, ...] = ()
-    stopped: bool = False
+    final: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ class Progress:
     def _complain(self, line: str) -> None:
         if not self._complained:
             self._complained = True
-            print(f"planrun: {line}", flush=True)
+            _tell(line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +209,12 @@ class Line:
             self._answered.wait_for(lambda: seq in self._answers)
             refusal = self._answers.pop(seq)
         if refusal is not None:
-            print(f"planrun: checkpoint {seq} was not taken: {refusal}", flush=True)
+            _tell(f"checkpoint {seq} was not taken: {refusal}")
         if self._stopping.is_set():
             raise Stopped
         return refusal is None
+
+
+def _tell(line: str) -> None:
+    with suppress(Exception):  # the job may have closed its output, and must not fail for that
+        print(f"planrun: {line}", flush=True)

@@ -69,7 +69,7 @@ class Collector:
             except StorageError as error:
                 failed = error
                 continue
-            if garbage.stopped:  # else it may still write: its prefix is visited again
+            if garbage.final:  # else its prefix is visited again
                 await self._ledger.collected(garbage.lease)
                 gone += 1
         if failed is not None:

@@ -1,7 +1,7 @@
 """The outbox: sends the stored answers that are owed, until each is confirmed.
 
 An answer was written in the transaction that ended its job; nothing else announces a result. It goes
-out at least once, always with the same id and the same bytes, for ever if need be: after 2, 4, 8 …
+out at least once, always with the same id and the same bytes, for ever if need be: after 11, 11, 11, 16 …
 300 s. Two processes that send the same message do no harm, and rarely do: a message that was taken
 is not due again before its delivery must have ended.
 """

@@ -33,7 +33,7 @@ from planrun.storage.contract import Store
 from planrun.trip import trip
 from planrun.worker.checkpoints import CheckpointUpload
 from planrun.worker.complaints import Complaints
-from planrun.worker.folder import AttemptFolder
+from planrun.worker.folder import AttemptFolder, plain_suffix
 from planrun.worker.keeper import Holding, Keeper
 from planrun.worker.run import Ran, Run
 
@@ -103,7 +103,11 @@ class Attempt:
         lease = self.granted.lease
         prefix = attempt_prefix(self.granted.namespace, lease.job_id, lease.attempt, lease.token)
         uploads = CheckpointUpload(
-            self.tools.store, attempt=lease.attempt, prefix=prefix, format_name=self.kind.resumable
+            self.tools.store,
+            attempt=lease.attempt,
+            prefix=prefix,
+            format_name=self.kind.resumable,
+            bytes_max=self.kind.output_bytes_max,
         )
         return await self.run.carry(self.granted, inputs=inputs, resume=resume, uploads=uploads)
 
@@ -163,7 +167,7 @@ class Attempt:
     def _put(self, prefix: str, name: str, path: Path) -> Output:
         clock, store = self.tools.clock, self.tools.store
         stored = store.put(
-            prefix, f"{name}{path.suffix}", path, may_go_on=lambda: self.holding.may_act(clock.boot_ms())
+            prefix, f"{name}{plain_suffix(path)}", path, may_go_on=lambda: self.holding.may_act(clock.boot_ms())
         )
         if store.head(stored.key) != stored.bytes:
             raise StorageError(f"{stored.key} is not what was written")

@@ -6,7 +6,9 @@ whether it may go.
 
 from __future__ import annotations
 
-import shutil
+import errno
+import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +17,8 @@ from planrun.core.errors import Permanent, StorageError
 from planrun.core.messages import Checkpoint
 from planrun.folders import remove_folder
 from planrun.storage.contract import Store
+
+SUFFIX_LENGTH_MAX = 10
 
 
 class AttemptFolder:
@@ -42,14 +46,12 @@ class AttemptFolder:
         for name, uri in inputs.items():
             source = Path(uri.removeprefix("file://"))
             try:
-                with source.open("rb"):
-                    pass
+                _check_input(source)
             except OSError as error:
                 raise Permanent(
                     f"input {name}: {source} cannot be read ({error.strerror})", code="input-unreadable"
                 ) from None
-            suffix = source.suffix if source.suffix[1:].isalnum() and len(source.suffix) <= 10 else ""
-            link = self.inputs / name / f"input{suffix.lower()}"
+            link = self.inputs / name / f"input{plain_suffix(source).lower()}"
             link.parent.mkdir()
             link.symlink_to(source.resolve())
             linked[name] = link
@@ -61,7 +63,7 @@ class AttemptFolder:
         Raises:
             StorageError: A file is gone or differs from its digest: the attempt starts from the beginning.
         """
-        shutil.rmtree(self.resume, ignore_errors=True)
+        remove_folder(self.resume)
         for file in checkpoint.files:
             target = self.resume / file.name
             if not target.resolve().is_relative_to(self.resume.resolve()):
@@ -76,3 +78,23 @@ class AttemptFolder:
         """Remove everything. What cannot be removed now is collected later."""
         with suppress(OSError):
             remove_folder(self.path)
+
+
+def plain_suffix(path: Path) -> str:
+    """The suffix of a file if it is an ordinary one: no other reaches a command line or an object's key."""
+    suffix = path.suffix
+    return suffix if suffix[1:].isalnum() and suffix.isascii() and len(suffix) <= SUFFIX_LENGTH_MAX else ""
+
+
+def _check_input(source: Path) -> None:
+    """It may have been replaced since it was submitted; opening a pipe would wait for somebody to write.
+
+    Raises:
+        OSError: Not a file that can be read.
+    """
+    fd = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+    finally:
+        os.close(fd)

@@ -143,6 +143,7 @@ class Gates:
 
     def _reserve(self, kind: Kind) -> Reservation | Refused:
         """Look, announce, look again: the first look spares the others the announcements of the hopeless."""
+        self._reservations.prepare()
         mine = list(self._loads.values())
         decided = self._decide(kind, mine)
         if isinstance(decided, Refused):

@@ -135,6 +135,9 @@ class Keeper:
             self._complaints.say("heartbeat", f"heartbeat unanswered, will try again: {error}")
             self._sent_ms = self._clock.boot_ms() - self._period_ms() + min(TRY_AGAIN_MS, self._period_ms() // 2)
             return
+        except Exception:  # a fault of planrun: without what the jobs said of themselves the next one may get through
+            log.exception("a heartbeat failed, will try again")
+            return
         self._complaints.over("heartbeat")
         for holding, standing in zip(holdings, standings, strict=True):
             if standing.status == "held":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 from planrun.worker.tree import Tree
 
@@ -43,7 +44,7 @@ class Meter:
     def _scratch(self) -> int:
         began = time.monotonic()
         if began >= self._walk_again_s:
-            self._scratch_bytes = _occupied(self._folder, skip=INPUTS)
+            self._scratch_bytes = _occupied(self._folder, skip=os.path.join(self._folder, INPUTS))  # noqa: PTH118
             took = time.monotonic() - began
             self._walk_again_s = began + took / _SHARE_MAX
         return self._scratch_bytes
@@ -61,19 +62,19 @@ def _proportional(pid: int) -> int:
     return 0
 
 
-def _occupied(folder: str, *, skip: str = "") -> int:
+def _occupied(folder: str, *, skip: str) -> int:
     """Bytes on disk below a folder. What vanishes meanwhile does not count."""
     total = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                try:
-                    if entry.is_dir(follow_symlinks=False):
-                        total += 0 if entry.name == skip else _occupied(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-                except OSError:
-                    continue
-    except OSError:
-        pass
+    unseen = [folder]  # no recursion: a job may nest deeper than that goes
+    while unseen:
+        try:
+            with os.scandir(unseen.pop()) as entries:
+                for entry in entries:
+                    with suppress(OSError):
+                        if not entry.is_dir(follow_symlinks=False):
+                            total += entry.stat(follow_symlinks=False).st_blocks * 512
+                        elif entry.path != skip:
+                            unseen.append(entry.path)
+        except OSError:
+            continue
     return total

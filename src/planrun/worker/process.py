@@ -22,6 +22,8 @@ from planrun.config import VALUE_BYTES_MAX
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
 from planrun.core.limits import Vitals
+from planrun.core.spelling import is_name
+from planrun.core.values import check_json
 from planrun.worker.isolation import MESSAGE_BYTES_MAX, Level, attend, open_control, start_tree
 from planrun.worker.tree import end_marked
 
@@ -32,6 +34,8 @@ _TAIL_BYTES = 16 * 1024
 _WAITING_HAPPENINGS_MAX = 64
 _RUNNER_EOF_TIMEOUT_S = 1.0
 _KILL_TIMEOUT_S = 5.0
+_SEQ_END = 2**63
+_RAISED = {outcome.value: outcome for outcome in (Outcome.PERMANENT, Outcome.TRANSIENT, Outcome.FATAL)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +329,7 @@ class JobProcess:
                     self._happenings.put_nowait(happening)
         except OSError:
             return
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except Exception:  # whatever job code may have written there: it costs this attempt, and nobody else
             self._happenings.put_nowait(Failed(Outcome.TRANSIENT, "the job broke its line to the worker", "protocol"))
 
 
@@ -341,21 +345,46 @@ def tail_of(log: Path) -> str:
 
 
 def _read(message: dict[str, Any]) -> Happening | None:
+    """One message, with nothing in it that the ledger or the store could not take.
+
+    Raises:
+        Exception: Of any kind: it is not what the runner writes. Job code has found the socket.
+    """
     match message["say"]:
         case "progress":
-            return Progress(float(message["fraction"]), str(message["message"]))
+            return Progress(min(max(float(message["fraction"]), 0.0), 1.0), _text(message["message"]))
         case "checkpoint":
-            return CheckpointReady(int(message["seq"]))
+            return CheckpointReady(_seq(message["seq"]))
         case "done":
-            outputs = {str(name): Path(path) for name, path in message["outputs"].items()}
-            return Done(outputs, json.loads(message["value"], parse_constant=_refuse))
+            outputs = {_name(name): _path(path) for name, path in message["outputs"].items()}
+            value = json.loads(message["value"])
+            check_json(value, bytes_max=VALUE_BYTES_MAX, what="value")
+            return Done(outputs, value)
         case "error":
-            return Failed(Outcome(message["outcome"]), str(message["message"]), str(message["code"]))
+            return Failed(_RAISED[message["outcome"]], _text(message["message"]), _name(message["code"]))
         case "stopped":
             return Stopped()
         case _:
             return None
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+def _text(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _name(name: str) -> str:
+    if not is_name(name):
+        raise ValueError(f"{name!r} is not a name")
+    return name
+
+
+def _path(path: str) -> Path:
+    if "\0" in path:
+        raise ValueError("a path with a NUL")
+    return Path(path)
+
+
+def _seq(seq: int) -> int:
+    if not 0 < seq < _SEQ_END:
+        raise ValueError(f"{seq} is not a number of a checkpoint")
+    return int(seq)

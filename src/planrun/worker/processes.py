@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from planrun.core.kinds import Kind
 from planrun.core.messages import Granted
+from planrun.folders import remove_folder
 from planrun.worker.isolation import Level
 from planrun.worker.process import JobProcess
 from planrun.worker.tree import end_marked, mark_of
@@ -29,7 +30,7 @@ Use = tuple[str, str, str]
 def clear_after(scratch: Path, incarnation: str) -> None:
     """A worker of this machine is proven dead: end what killed launchers of it have left, and remove its folders."""
     end_marked(mark_of(incarnation))
-    shutil.rmtree(scratch / FOLDERS / incarnation, ignore_errors=True)
+    _remove(scratch / FOLDERS / incarnation)
 
 
 class Processes:
@@ -108,7 +109,7 @@ class Processes:
         for process in list(self._folders):
             await self._end(process)
         self._idle.clear()
-        await asyncio.to_thread(shutil.rmtree, self._root, ignore_errors=True)
+        await asyncio.to_thread(_remove, self._root)
 
     async def _fresh(self) -> JobProcess:
         spare, self._spare = self._spare, None
@@ -143,10 +144,15 @@ class Processes:
         self._uses.pop(process, None)
         folder = self._folders.pop(process, None)
         if folder is not None:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(_remove, folder)
 
     async def _evict(self) -> None:
         """Keep no more idle processes than there are slots: the kind that was used longest ago goes first."""
         while sum(len(processes) for processes in self._idle.values()) > self._idle_max:
             use = next(use for use, processes in self._idle.items() if processes)
             await self._end(self._idle[use].pop(0))
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):  # it holds nothing that counts; `clear_after` tries once more
+        remove_folder(folder)

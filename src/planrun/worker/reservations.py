@@ -30,6 +30,10 @@ class Reservations:
         self._folder = scratch / FOLDER
         self._path = self._folder / incarnation
         self._fd = -1
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Make the folder, again if somebody removed it."""
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def announce(self, loads: Iterable[Load]) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from planrun.clock import Clock
-from planrun.core.errors import JobError, LedgerUnavailable, LostLease, Permanent, StorageError
+from planrun.core.errors import Permanent
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
-from planrun.core.limits import Breach, Signs, Vitals, check, look
+from planrun.core.limits import Breach, Signs, Vitals, check, check_output, look
 from planrun.core.messages import CheckpointRequest, Failure, Granted
 from planrun.ledger.contract import Ledger
 from planrun.worker.checkpoints import CheckpointUpload
@@ -82,6 +82,8 @@ class Run:
     _stop_by_ms: int | None = field(default=None, init=False)
     _asked_to_stop: bool = field(default=False, init=False)
     _taking: list[asyncio.Future[None]] = field(default_factory=list, init=False)
+    _checkpoints: int = field(default=0, init=False)
+    _one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def carry(
         self, granted: Granted, *, inputs: dict[str, Path], resume: Path | None, uploads: CheckpointUpload
@@ -164,7 +166,12 @@ class Run:
                 exited = await process.kill()
                 return Ran.failed(outcome, Failure(message=message, code=code, tail=exited.tail))
             case Stopped():
-                await process.kill()
+                exited = await process.kill()
+                if not self._asked_to_stop:
+                    unasked = Failure(
+                        message="the job stopped without being asked to", code="stopped", tail=exited.tail
+                    )
+                    return Ran.failed(Outcome.TRANSIENT, unasked)
                 return Ran(released="the worker drains; the job stopped by itself")
             case Exited():
                 return Ran.failed(*explain(event))
@@ -182,6 +189,9 @@ class Run:
             outputs = {name: _kept_file(name, Path(path), self.folder.scratch) for name, path in done.outputs.items()}
         except Permanent as error:
             return Ran.failed(Outcome.PERMANENT, Failure(message=str(error), code=error.code))
+        # Measured once a second, and what occupies the disk: neither the last moment nor a file of holes shows there.
+        if (breach := check_output(self.kind, sum(path.stat().st_size for path in outputs.values()))) is not None:
+            return Ran.failed(*explain(Exited(), breach=breach))
         if self.kind.warm:
             self.processes.give_back(process)
         return Ran(outputs=outputs, value=done.value)
@@ -199,21 +209,32 @@ class Run:
             return await process.kill()
 
     async def _take_checkpoint(self, process: JobProcess, seq: int, uploads: CheckpointUpload) -> None:
-        """Store the checkpoint under this attempt's key, then let the ledger name it for the next attempt."""
+        """Store the checkpoint under this attempt's key, then let the ledger name it for the next attempt.
+
+        In order, though threads of the job may ask at once: the ledger takes no older one after a newer.
+        """
+        async with self._one_by_one:
+            why = await self._store_checkpoint(uploads)
+        process.answer_checkpoint(seq, taken=not why, why=why)
+
+    async def _store_checkpoint(self, uploads: CheckpointUpload) -> str:
+        """Empty if it was taken, else why not."""
         lease, folder = self.holding.lease, self.folder.scratch / "checkpoint"
         may_go_on = lambda: self.holding.may_act(self.clock.boot_ms())  # noqa: E731
         try:
             if not self.kind.resumable:
                 raise Permanent(f"kind {self.kind.kind} is not declared resumable", code="checkpoint")
-            taken = await asyncio.to_thread(uploads.upload, folder, seq, may_go_on=may_go_on)
+            # Counted here: a job that miscounts must not look like an older one.
+            self._checkpoints += 1
+            taken = await asyncio.to_thread(uploads.upload, folder, self._checkpoints, may_go_on=may_go_on)
             standing = await self.ledger.checkpoint(CheckpointRequest(lease=lease, checkpoint=taken))
             if standing.status != "held":
                 self.holding.end(standing)
-            why = "" if standing.status == "held" else standing.why
-        except (JobError, StorageError, LostLease, LedgerUnavailable, OSError) as error:
-            why = str(error)
+            return "" if standing.status == "held" else standing.why
+        except Exception as error:  # the job waits for an answer, whatever it has left there
+            why = str(error) or type(error).__name__
             log.warning("job %s attempt %s: checkpoint not taken: %s", lease.job_id, lease.attempt, why)
-        process.answer_checkpoint(seq, taken=not why, why=why)
+            return why
 
     # --- when to stop it ---
 

@@ -229,12 +229,13 @@ class SqliteLedger:
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the file."""
-        await asyncio.get_running_loop().run_in_executor(None, self._writer.close)
+        ended = await asyncio.get_running_loop().run_in_executor(None, self._writer.close)
         self._reading.shutdown()
-        self._wakeup.close()
         self._reader.close()
-        self._connection.close()
-        self._turnstile.close()
+        if ended:  # else its descriptors stay open: under their numbers it would write into files of others
+            self._wakeup.close()
+            self._connection.close()
+            self._turnstile.close()
 
     # --- inside ---
 

@@ -102,12 +102,13 @@ class Writer:
         """For a verb that runs now: could everybody write lately, so that silence means something?"""
         return self._access.is_settled(asked_s=self._asked_s)
 
-    def close(self, *, timeout_s: float = 5) -> None:
-        """Finish what is queued, then end the thread."""
+    def close(self, *, timeout_s: float = 5) -> bool:
+        """Finish what is queued, then end the thread. False: it still stands in line, and goes on when it is let in."""
         with self._ready:
             self._closed = True
             self._ready.notify()
         self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:

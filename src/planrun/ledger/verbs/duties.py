@@ -124,14 +124,17 @@ def garbage(tx: Tx, *, grace_ms: int, limit: int) -> list[Garbage]:
     silent_since_ms = now_ms - UPLOAD_AGE_MAX_MS
     for row in tx.rows("garbage", before_ms=now_ms - grace_ms, silent_since_ms=silent_since_ms, limit=limit):
         keep: list[str] = []
+        checkpoints: list[Checkpoint] = []
         if row["state"] in (State.QUEUED, State.RUNNING):
-            checkpoints: list[Checkpoint] = load(row["checkpoint"], list[Checkpoint])
+            checkpoints = load(row["checkpoint"], list[Checkpoint])
             keep += [file.key for checkpoint in checkpoints for file in checkpoint.files]
         if row["winner"] == row["token"]:
             outputs: list[Output] = load(row["outputs"], list[Output])
             keep += [output.key for output in outputs]
         lease = Lease(job_id=row["job_id"], attempt=row["attempt"], token=row["token"])
-        found.append(Garbage(namespace=row["namespace"], lease=lease, keep=tuple(keep), stopped=bool(row["stopped"])))
+        # Final: nothing more is written there, and nothing that stays becomes garbage later, during the visit itself.
+        final = row["stopped"] and row["attempt"] not in {checkpoint.attempt for checkpoint in checkpoints}
+        found.append(Garbage(namespace=row["namespace"], lease=lease, keep=tuple(keep), final=bool(final)))
     return found
 
 
@@ -141,5 +144,7 @@ def collected(tx: Tx, lease: Lease) -> None:
 
 
 def live_tokens(tx: Tx, tokens: Sequence[int]) -> set[int]:
-    """Those whose attempt is not known to be stopped."""
-    return {row["token"] for row in tx.rows("live_tokens", tokens=dump(list(tokens)))}
+    """Those whose attempt may still write: neither known to be stopped, nor over for longer than any attempt writes."""
+    silent_since_ms = tx.now.wall_ms - UPLOAD_AGE_MAX_MS
+    found = tx.rows("live_tokens", tokens=dump(list(tokens)), silent_since_ms=silent_since_ms)
+    return {row["token"] for row in found}
