@@ -26,7 +26,7 @@ from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.gates import Gates, Health
-from planrun.worker.isolation import choose
+from planrun.worker.isolation import Level, choose
 from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
 from planrun.worker.processes import Processes, clear_after
@@ -82,7 +82,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     duties = asyncio.create_task(_duties(tools, options, row, scratch).run(stop))
     try:
         await ledger.register(row)
-        _greet(row, catalog, place)
+        _greet(row, catalog, place, level)
         yield Supervisor(
             options,
             row=row,
@@ -161,8 +161,8 @@ def _scratch_root(options: WorkerOptions, place: Place) -> Path:
     return root
 
 
-def _greet(row: WorkerRow, catalog: Catalog, place: Place) -> None:
+def _greet(row: WorkerRow, catalog: Catalog, place: Place, level: Level) -> None:
     runs = [f"{handler.kind} {handler.version}" for handler in row.handlers if not handler.missing]
-    log.info("worker %s takes %s from %s", row.name, ", ".join(runs) or "nothing", place.ledger)
+    log.info("worker %s takes %s from %s, isolation %s", row.name, ", ".join(runs) or "nothing", place.ledger, level)
     for note in (*catalog.notes, *catalog.lacks):
         log.warning("%s", note)
