@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 
 def remove_folder(folder: Path) -> None:
@@ -16,12 +17,18 @@ def remove_folder(folder: Path) -> None:
     Raises:
         OSError: Some of it cannot be removed.
     """
-    with suppress(FileNotFoundError):  # its worker removes it, too
-        try:
-            shutil.rmtree(folder)
-        except (OSError, RecursionError):
+    try:
+        shutil.rmtree(folder, onerror=_unless_gone)
+    except (OSError, RecursionError):
+        with suppress(FileNotFoundError):
             _flatten(folder)
-            shutil.rmtree(folder)
+        shutil.rmtree(folder, onerror=_unless_gone)
+
+
+def _unless_gone(_function: Any, _path: str, error: Any) -> None:
+    """Several may remove the same folder at once: what another was quicker with stops nobody."""
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]
 
 
 def files_below(folder: Path) -> Iterator[Path]:

@@ -189,11 +189,18 @@ async def swept(lab: Lab) -> None:
         incarnation for incarnation, pid in lab.rows("SELECT incarnation, pid FROM worker") if pid != last.process.pid
     }
 
-    async def alone() -> bool:
+    def left() -> list[str]:
         folders = [lab.place.workers, lab.place.scratch / ".processes"]
-        return not any(path.name in dead for folder in folders for path in folder.iterdir())
+        return [str(path) for folder in folders for path in folder.iterdir() if path.name in dead]
 
-    await lab.until(alone, "dead workers leave nothing")
+    async def alone() -> bool:
+        return not left()
+
+    try:
+        await lab.until(alone, "dead workers leave nothing", timeout_s=60)
+    except AssertionError:
+        print("left:", left(), flush=True)
+        raise
     last.signal(signal.SIGTERM)
     assert await asyncio.to_thread(last.wait) == 0, last.text
 

@@ -69,3 +69,19 @@ def test_depth_beyond_any_path_is_an_error_and_no_crash(tmp_path: Path) -> None:
         list(files_below(tmp_path))
     assert Meter(OurselvesTwice("m"), str(tmp_path), 0).read()["scratch_bytes"] >= 0
     remove_folder(tmp_path)
+
+
+def test_several_who_remove_one_folder_at_once_leave_nothing(tmp_path: Path) -> None:
+    """Every living worker clears after a dead one; whoever is slower must not stop half-way."""
+    for n in range(20):
+        folder = tmp_path / str(n)
+        for name in range(40):
+            (folder / str(name) / "inner").mkdir(parents=True)
+            (folder / str(name) / "file").touch()
+        removers = [threading.Thread(target=remove_folder, args=(folder,)) for _ in range(4)]
+        for remover in removers:
+            remover.start()
+        for remover in removers:
+            remover.join()
+
+        assert not folder.exists()
