@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+TRIES = 5
+
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder that job code has written, whatever modes it has set there and however deep it is.
@@ -17,12 +19,14 @@ def remove_folder(folder: Path) -> None:
     Raises:
         OSError: Some of it cannot be removed.
     """
-    try:
-        shutil.rmtree(folder, onerror=_unless_gone)
-    except (OSError, RecursionError):
+    for _ in range(TRIES):  # another may be at it, too, and take things from under our hands
+        with suppress(OSError, RecursionError):
+            shutil.rmtree(folder, onerror=_unless_gone)
+        if not folder.exists():
+            return
         with suppress(FileNotFoundError):
             _flatten(folder)
-        shutil.rmtree(folder, onerror=_unless_gone)
+    shutil.rmtree(folder, onerror=_unless_gone)
 
 
 def _unless_gone(_function: Any, _path: str, error: Any) -> None:
