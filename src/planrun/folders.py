@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-TRIES = 5
 
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder that job code has written, whatever modes it has set there and however deep it is.
 
+    Several processes may be asked to remove the same one at once; one of them does, the others leave it to that one.
+
     Raises:
         OSError: Some of it cannot be removed.
     """
-    for _ in range(TRIES):  # another may be at it, too, and take things from under our hands
-        with suppress(OSError, RecursionError):
-            shutil.rmtree(folder, onerror=_unless_gone)
-        if not folder.exists():
+    with suppress(FileNotFoundError), _alone(folder) as is_ours:
+        if not is_ours:
             return
-        with suppress(FileNotFoundError):
+        try:
+            shutil.rmtree(folder)
+        except (OSError, RecursionError):
             _flatten(folder)
-    shutil.rmtree(folder, onerror=_unless_gone)
+            shutil.rmtree(folder)
 
 
-def _unless_gone(_function: Any, _path: str, error: Any) -> None:
-    """Several may remove the same folder at once: what another was quicker with stops nobody."""
-    if not isinstance(error[1], FileNotFoundError):
-        raise error[1]
+@contextmanager
+def _alone(folder: Path) -> Iterator[bool]:
+    """Hold the folder's own lock, if nobody does. It goes with the process that holds it."""
+    folder.chmod(0o700)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = True
+        except BlockingIOError:
+            is_ours = False
+        yield is_ours
+    finally:
+        os.close(handle)
 
 
 def files_below(folder: Path) -> Iterator[Path]:
