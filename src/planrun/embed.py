@@ -45,7 +45,7 @@ class Worker:
         self._told_early = False
 
     def run(self) -> int:
-        """Work until SIGTERM, SIGINT or `stop`.
+        """Work until SIGTERM, SIGINT, SIGHUP or `stop`.
 
         Returns:
             0 after a drain, 70 if a job said that this worker is broken: restart it then.
@@ -62,7 +62,10 @@ class Worker:
     async def _main(self) -> int:
         self._loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
+            told = [signal.SIGTERM, signal.SIGINT]
+            if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else `nohup` wants it ignored
+                told.append(signal.SIGHUP)
+            for number in told:
                 self._loop.add_signal_handler(number, self._drain)
         async with open_worker(self._url, self._options) as self._supervisor:
             if self._told_early:

@@ -189,3 +189,16 @@ async def test_c48_a_container_that_is_killed_without_a_word_is_proven_dead(lab:
     row = await lab.job(job_id)
     assert (row.failures, row.losses, row.handbacks) == (0, 1, 0)
     assert second.at - killed_at < 6  # a sweep finds it, not the watch on its pid
+
+
+async def test_a_terminal_that_closes_hands_the_job_back(lab: Lab) -> None:
+    """SIGHUP is a deploy, too; a worker under `nohup` ignores it."""
+    worker = lab.start_worker(lease_s=LONG_LEASE_S)
+    await lab.ready(1)
+    job_id = await lab.submit("nap", {"seconds": 60})
+    await lab.started(job_id, 1)
+    worker.signal(signal.SIGHUP)
+
+    assert await asyncio.to_thread(worker.wait) == 0
+    row = await lab.job(job_id)
+    assert (row.state, row.losses, row.handbacks) == (State.QUEUED, 0, 1)
