@@ -33,7 +33,7 @@ START_LOG_BYTES_MAX = 64 * 1024
 _TAIL_BYTES = 16 * 1024
 _WAITING_HAPPENINGS_MAX = 64
 _RUNNER_EOF_TIMEOUT_S = 1.0
-_KILL_TIMEOUT_S = 5.0
+_KILL_TIMEOUT_S = 1.0  # a cancel promises a dead tree within 2 s, also below a launcher that stands still
 _SEQ_END = 2**63
 _RAISED = {outcome.value: outcome for outcome in (Outcome.PERMANENT, Outcome.TRANSIENT, Outcome.FATAL)}
 
