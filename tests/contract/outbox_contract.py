@@ -33,6 +33,15 @@ class OutboxContract(LedgerContract):
             assert json.loads(body)["msg_id"] == msg_id
             assert msgspec.json.decode(json.dumps(json.loads(body)["result"]), type=Result) == answer
 
+    async def test_a_job_says_how_many_routes_have_not_confirmed_its_answer(self, they: Actors, ledger: Ledger) -> None:
+        """C23: an answer that nobody takes is seen at the job, not only in a log."""
+        lease = await they.running(subscribers=("webhook:a", "command:b"))
+        await they.succeed(lease)
+
+        assert (await they.row(lease.job_id)).undelivered == 2
+        await ledger.confirm(f"result:{lease.job_id}:webhook:a")
+        assert (await they.row(lease.job_id)).undelivered == 1
+
     async def test_a_waiter_is_not_a_subscriber(self, they: Actors) -> None:
         await they.succeed(await they.running())
 

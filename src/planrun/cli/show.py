@@ -71,6 +71,10 @@ def _facts(row: JobRow, why: Why, answer: Answer | None, now: Instant) -> Sequen
         ("ended", "" if row.ended_at_ms is None else moment(row.ended_at_ms, now)),
         ("deadline", "" if row.deadline_at_ms is None else moment(row.deadline_at_ms, now)),
         ("retry of", row.retry_of or ""),
+        (
+            "undelivered",
+            f"{row.undelivered} routes have not confirmed the answer; it is sent again" if row.undelivered else "",
+        ),
         *((f"input {name}", uri) for name, uri in row.inputs.items()),
         ("params", value_text(row.params) if row.params else ""),
     ]

@@ -283,9 +283,7 @@ class CancelRequest(Struct, kw_only=True):
 
 
 class CancelReply(Struct, kw_only=True):
-    """Attributes:
-    canceled: True if this call ended the job; False if it had ended before.
-    """
+    """`canceled`: True if this call ended the job; False if it had ended before."""
 
     canceled: bool
     state: State
@@ -342,6 +340,7 @@ class JobRow(Struct, kw_only=True):
     fraction: float | None = None
     message: str | None = None
     stopping: bool = False  # canceled, but its process tree is not yet known to be dead
+    undelivered: int = 0  # routes that have not confirmed its answer; 0 in listings
     retry_of: str | None = None
     created_at_ms: int
     ended_at_ms: int | None = None

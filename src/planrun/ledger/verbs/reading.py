@@ -90,5 +90,6 @@ def _job_row(row: Row) -> JobRow:
         inputs=load(row["inputs"], dict[str, str]),
         params=load(row["params"], dict[str, Any]),
         checkpoint=checkpoints[0] if checkpoints else None,
+        undelivered=row.get("undelivered", 0),
         stopping=bool(row["stopping"]),
     )
