@@ -28,13 +28,14 @@ def waits_until_exhausted(outcome: Outcome, *, started: bool = True) -> list[int
     """End every attempt alike, and write down the waits until the job fails."""
     now = Budgets()
     waits: list[int] = []
-    while True:
+    for _ in range(100):
         verdict = after_attempt(now, outcome, started=started)
         if verdict.event is Event.FAIL:
             return waits
         assert verdict.counter is not None
         now = replace(now, **{verdict.counter.value: getattr(now, verdict.counter.value) + 1})
         waits.append(verdict.wait_ms)
+    raise AssertionError("the job never ends")
 
 
 @pytest.mark.parametrize("outcome", FAULTS)

@@ -147,6 +147,7 @@ async def test_saturating_writers_take_turns(ledger: Ledger, url: str) -> None:
 
 async def test_a_ledger_closed_behind_a_frozen_process_writes_into_no_other_file(url: str, tmp_path: Path) -> None:
     """Its thread still stands in line; the descriptors that it will use must not become those of other files."""
+    others = set(threading.enumerate())
     ledger = open_ledger(url, wait_s=0.2)
     holder = a_holder(tmp_path / "ledger.db.turn")
     assert holder.stdout is not None
@@ -159,7 +160,8 @@ async def test_a_ledger_closed_behind_a_frozen_process_writes_into_no_other_file
         file.write("precious")
         file.flush()
     holder.communicate("go\n")
-    wait_until(lambda: not any(thread.name == "planrun-ledger-writer" for thread in threading.enumerate()))
+    ours = [thread for thread in threading.enumerate() if thread.name == "planrun-ledger-writer"]
+    wait_until(lambda: not any(thread.is_alive() for thread in ours if thread not in others))
 
     assert [Path(file.name).read_text() for file in files] == ["precious"] * 30
     for file in files:
