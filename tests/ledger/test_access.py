@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
+import apsw
 import pytest
 
 from planrun.ledger.sqlite import access
 from planrun.ledger.sqlite.access import Access
+from planrun.wiring import open_ledger
 
 
 @pytest.fixture
@@ -45,3 +48,18 @@ def test_after_trouble_holders_have_a_moment(clock: list[float], trouble: str) -
     clock[0] += access.MOMENT_S
     found.wrote(asked_s=clock[0])
     assert found.is_settled(asked_s=clock[0])
+
+
+@pytest.mark.anyio
+async def test_to_ask_ahead_of_an_expiry_tells_what_is_known_when_it_comes(tmp_path: Path) -> None:
+    """An idle sweeper wrote last long ago. What it writes when it asks ahead is fresh when the lease ends."""
+    path = tmp_path / "ledger.db"
+    ledger = open_ledger(f"sqlite:///{path}")
+    await ledger.promote()
+
+    assert await ledger.expire(stamp_ms=0) == 0
+
+    reader = apsw.Connection(str(path))
+    assert reader.execute("SELECT count(*) FROM meta WHERE k = 'knocked_at_ms'").fetchall() == [(1,)]
+    reader.close()
+    await ledger.close()

@@ -240,8 +240,12 @@ class SqliteLedger:
     # --- inside ---
 
     def _expire(self, tx: Tx, *, stamp_ms: int) -> int:
-        """Not while holders could not renew because of the file: then this only finds out that it can be written."""
-        return duties.expire(tx, stamp_ms=stamp_ms) if self._writer.is_settled() else duties.knock(tx)
+        """Not while holders could not renew because of the file: then this only finds out that it can be written.
+
+        It is asked a little ahead, too. What was written then is what is known of the file when the lease ends.
+        """
+        ended = duties.expire(tx, stamp_ms=stamp_ms) if self._writer.is_settled() else 0
+        return ended or duties.knock(tx)
 
     async def _write(self, verb: Callable[[Tx], T], *, urgent: bool = False) -> T:
         answer: Future[T] = self._writer.call(verb, urgent=urgent)
