@@ -8,14 +8,15 @@ last one this process does; docs/concepts/leases-and-fencing.md says what each d
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from planrun.clock import Clock
-from planrun.core.errors import JobError, LedgerUnavailable, LostLease, PlanrunError, StorageError
+from planrun.core.errors import JobError, LedgerUnavailable, LostLease, StorageError
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
 from planrun.core.messages import (
@@ -90,6 +91,12 @@ class Attempt:
         lease = self.granted.lease
         return f"job {lease.job_id} attempt {lease.attempt} (token {token_shown(lease.token)})"
 
+    @property
+    def _prefix(self) -> str:
+        """Where this attempt alone may store."""
+        lease = self.granted.lease
+        return attempt_prefix(self.granted.namespace, lease.job_id, lease.attempt, lease.token)
+
     # --- run ---
 
     async def _prepare_and_run(self) -> Ran | None:
@@ -101,11 +108,10 @@ class Attempt:
         except OSError as error:
             return Ran.failed(Outcome.TRANSIENT, Failure(message=f"scratch: {error}", code="scratch"))
         lease = self.granted.lease
-        prefix = attempt_prefix(self.granted.namespace, lease.job_id, lease.attempt, lease.token)
         uploads = CheckpointUpload(
             self.tools.store,
             attempt=lease.attempt,
-            prefix=prefix,
+            prefix=self._prefix,
             format_name=self.kind.resumable,
             bytes_max=self.kind.output_bytes_max,
         )
@@ -152,22 +158,20 @@ class Attempt:
         Raises:
             LostLease: Somebody else owns the job now. What was uploaded stays invisible and is collected.
         """
-        lease = self.granted.lease
-        prefix = attempt_prefix(self.granted.namespace, lease.job_id, lease.attempt, lease.token)
         while True:
             await self._fence(paths)
             trip("fence:after-check")
             try:
-                return tuple([await asyncio.to_thread(self._put, prefix, name, path) for name, path in paths.items()])
+                return tuple([await asyncio.to_thread(self._put, name, path) for name, path in paths.items()])
             except LostLease:
                 # Told that it is over, or past the own deadline without an answer: ask once more, then start over.
                 if self.holding.over.is_set():
                     raise
 
-    def _put(self, prefix: str, name: str, path: Path) -> Output:
+    def _put(self, name: str, path: Path) -> Output:
         clock, store = self.tools.clock, self.tools.store
         stored = store.put(
-            prefix, f"{name}{plain_suffix(path)}", path, may_go_on=lambda: self.holding.may_act(clock.boot_ms())
+            self._prefix, f"{name}{plain_suffix(path)}", path, may_go_on=lambda: self.holding.may_act(clock.boot_ms())
         )
         if store.head(stored.key) != stored.bytes:
             raise StorageError(f"{stored.key} is not what was written")
@@ -228,15 +232,13 @@ class Attempt:
         lease = self.granted.lease
         await self._until_answered("report", lambda: self.tools.ledger.stopped(lease, self.tools.who))
 
-    async def _until_answered(self, what: str, ask: Any) -> Any:
+    async def _until_answered(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask until there is a definite answer. Everything asked here is idempotent."""
-        for tries in range(1_000_000):
+        for tries in itertools.count():
             try:
-                asked: Awaitable[Any] = ask()
-                return await asked
+                return await ask()
             except LedgerUnavailable as error:
-                wait_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
                 if tries in (0, 5) or tries % 60 == 0:
                     log.warning("%s: %s unanswered, will ask again: %s", self.name, what, error)
-                await self.tools.clock.sleep(wait_s)
-        raise PlanrunError(f"{what} unanswered for days")
+                await self.tools.clock.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+        raise AssertionError("counting never ends")
