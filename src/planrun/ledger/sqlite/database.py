@@ -121,6 +121,7 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
             connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
         connection.pragma("foreign_keys", "on")
+        connection.pragma("temp_store", "memory")  # triggers keep what they may undo: not in a file, per statement
         connection.pragma("query_only", "on" if read_only else "off")
         connection.pragma("fullfsync", "on")  # macOS only; ignored elsewhere
     except apsw.NotADBError:

@@ -50,7 +50,7 @@ from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
 from planrun.ledger.tx import Tx
-from planrun.ledger.verbs import duties, ending, fleet, holding, intake, outlook, pausing, reading
+from planrun.ledger.verbs import duties, ending, fleet, holding, intake, listing, outlook, pausing, reading
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class SqliteLedger:
         return await self._read(partial(ending.find_result, job_id=job_id))
 
     async def jobs(self, query: ListQuery) -> tuple[list[JobRow], int | None]:
-        return await self._read(partial(reading.jobs, query=query))
+        return await self._read(partial(listing.jobs, query=query))
 
     async def attempts(self, job_id: str) -> list[AttemptRow]:
         return await self._read(partial(reading.attempts, job_id=job_id))
