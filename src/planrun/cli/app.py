@@ -36,6 +36,7 @@ VERBS = {
     "resume": ("planrun.cli.pause:resume", BOX),
     "pauses": ("planrun.cli.pause:pauses", BOX),
     "kinds": ("planrun.cli.kinds:kinds", BOX),
+    "workers": ("planrun.cli.workers:workers", BOX),
     "new": ("planrun.cli.new:new", BOX),
     "worker": ("planrun.cli.worker:worker", BOX),
     "up": ("planrun.cli.up:up", BOX),

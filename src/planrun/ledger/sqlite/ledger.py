@@ -137,8 +137,11 @@ class SqliteLedger:
     async def resume(self, request: PauseRequest) -> bool:
         return await self._write(partial(pausing.resume, request=request))
 
-    async def workers(self) -> list[WorkerRow]:
-        return await self._read(fleet.workers)
+    async def workers(self, since_ms: int = 0) -> list[WorkerRow]:
+        return await self._read(partial(fleet.workers, since_ms=since_ms))
+
+    async def running(self) -> dict[str, int]:
+        return await self._read(fleet.running)
 
     async def counts(self, namespace: str | None) -> dict[str, int]:
         return await self._read(partial(reading.counts, namespace=namespace))
