@@ -12,7 +12,8 @@ import pytest
 from bench.listing import NAMES, VALUES, fill, filters
 from planrun.clock import Instant, SystemClock
 from planrun.core.listing import ListQuery
-from planrun.ledger.sqlite.database import connect, migrate
+from planrun.ledger.sqlite.database import connect
+from planrun.ledger.sqlite.migrating import migrate
 from planrun.ledger.sqlite.writer import SqliteTx
 from planrun.ledger.tx import Tx
 from planrun.ledger.verbs import fleet, listing, outlook, pausing, reading

@@ -8,7 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from planrun.ledger.sqlite.database import connect, migrate, statement
+from planrun.ledger.sqlite.database import connect, statement
+from planrun.ledger.sqlite.migrating import migrate
 
 # statement → the index that it must search
 HOT = {

@@ -1,19 +1,16 @@
-"""Opening the file: which SQLite, which filesystem, which schema, which pragmas."""
+"""Opening the file: which SQLite, which filesystem, whose database, which pragmas."""
 
 from __future__ import annotations
 
 import contextlib
-import re
-import uuid
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import apsw
 
-from planrun.core.errors import LedgerUnusable
+from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 
 APPLICATION_ID = 0x706C616E  # "plan", in the file's header
 SQLITE_VERSION_MIN = (3, 51, 3)
@@ -36,21 +33,12 @@ _NETWORK_FILESYSTEMS = frozenset(
         "fuse.cephfs",
     )
 )
-_MIGRATION = re.compile(r"(\d{4})_[a-z_]+\.sql")
 
 
 @cache
 def statement(name: str) -> str:
     """The text of a verb's statement."""
     return (resources.files("planrun.ledger") / "sql" / "sqlite" / f"{name}.sql").read_text()
-
-
-@cache
-def migrations() -> tuple[tuple[int, str], ...]:
-    """Every migration: its number and text, in order."""
-    folder = resources.files("planrun.ledger") / "migrations" / "sqlite"
-    found = [(entry.name, entry.read_text()) for entry in folder.iterdir() if _MIGRATION.fullmatch(entry.name)]
-    return tuple((int(name[:4]), text) for name, text in sorted(found))
 
 
 def refuse_unsafe(path: Path) -> None:
@@ -117,6 +105,7 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
     try:
         connection = apsw.Connection(str(path))
         connection.set_busy_timeout(2_000)
+        _refuse_foreign(connection, path)
         if connection.pragma("journal_mode") != "wal":
             connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
@@ -133,55 +122,35 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
     return connection
 
 
-def is_current(path: Path) -> bool:
-    """Does this file hold a ledger of exactly the schema that this planrun writes?"""
+def back_up(source: apsw.Connection, path: Path) -> None:
+    """Copy one moment of a ledger into a new file, and look through the copy.
+
+    Raises:
+        Invalid: There is a file already, or none can be made there. Nothing was written.
+        LedgerUnavailable: It was not copied, or what was copied is damaged. Nothing is left of it.
+    """
     try:
-        with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
-            connection.set_busy_timeout(2_000)
-            ours = connection.pragma("application_id") == APPLICATION_ID
-            wal = connection.pragma("journal_mode") == "wal"
-            return bool(ours and wal and connection.pragma("user_version") == migrations()[-1][0])
-    except apsw.Error:
-        return False  # opening it in turn says what is wrong
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        raise Invalid(f"{path} exists; a backup never overwrites: choose another name") from None
+    except OSError as error:
+        raise Invalid(f"{path} cannot be written ({error.strerror}); choose another place") from None
+    try:
+        _copy_whole(source, path)
+    except apsw.Error as error:
+        path.unlink()
+        raise LedgerUnavailable(f"the backup to {path} failed: {error!r}; the ledger goes on") from None
 
 
-def migrate(connection: apsw.Connection, path: Path) -> None:
-    """Bring the schema to the newest version that this planrun knows. The caller holds the turnstile.
-
-    Raises:
-        LedgerUnusable: The file is another program's, or was written by a newer planrun.
-    """
-    known = migrations()
-    newest = known[-1][0]
-    at = connection.pragma("user_version")
-    if at > newest:
-        raise LedgerUnusable(
-            f"{path} was written by a newer planrun (schema {at}, this one knows {newest}); upgrade planrun here"
-        )
-    if at == 0 and connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
+    """Leave another program's database as it is. An empty one is nobody's yet."""
+    if connection.pragma("application_id") == APPLICATION_ID:
+        return
+    if connection.pragma("user_version") or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
         raise LedgerUnusable(f"{path} is a database of another program; choose another place with --url")
-    for number, text in known:
-        if number <= at:
-            continue
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            connection.execute(text)
-            if number == 1:
-                _found(connection)
-            connection.pragma("user_version", number)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
 
 
-def copy_whole(source: apsw.Connection, path: Path) -> None:
-    """Copy one moment of a ledger into an empty file, and look through the copy.
-
-    Raises:
-        apsw.Error: It was not copied, or what was copied is damaged.
-    """
+def _copy_whole(source: apsw.Connection, path: Path) -> None:
     target = apsw.Connection(str(path))
     try:
         source.execute("BEGIN")  # else each commit of another process would make the copy begin again
@@ -197,10 +166,3 @@ def copy_whole(source: apsw.Connection, path: Path) -> None:
             raise apsw.CorruptError(f"the ledger is damaged: {found}")
     finally:
         target.close()
-
-
-def _found(connection: apsw.Connection) -> None:
-    """The facts that a new ledger begins with."""
-    connection.pragma("application_id", APPLICATION_ID)
-    facts: dict[str, Any] = {"ledger_uuid": str(uuid.uuid4()), "generation": 1, "next_n": 0}
-    connection.executemany("INSERT INTO meta(k, v) VALUES (?, ?)", facts.items())

@@ -8,7 +8,8 @@ from pathlib import Path
 import apsw
 
 from planrun.core.errors import LedgerUnusable
-from planrun.ledger.sqlite.database import connect, migrations, refusals_in_words, refuse_unsafe
+from planrun.ledger.sqlite.database import connect, refusals_in_words, refuse_unsafe
+from planrun.ledger.sqlite.migrating import pending, schema_known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,12 +19,14 @@ class LedgerFacts:
     schema: Number of the newest migration in the file.
     schema_known: Number of the newest migration that this planrun knows.
     bytes: Size of the file, with its write-ahead log.
+    missing: The migrations that it lacks: number, name, and what each is for.
     """
 
     engine: str
     schema: int
     schema_known: int
     bytes: int
+    missing: tuple[tuple[int, str, str], ...]
 
 
 def facts_of(path: Path) -> LedgerFacts:
@@ -37,6 +40,7 @@ def facts_of(path: Path) -> LedgerFacts:
     connection = connect(path, read_only=True)
     try:
         schema = connection.pragma("user_version")
+        missing = pending(connection, path)
     except apsw.Error as error:
         raise LedgerUnusable(f"{path} cannot be read: {error}") from None
     finally:
@@ -45,6 +49,7 @@ def facts_of(path: Path) -> LedgerFacts:
     return LedgerFacts(
         engine=f"SQLite {apsw.sqlite_lib_version()}",
         schema=schema,
-        schema_known=migrations()[-1][0],
+        schema_known=schema_known(),
+        missing=tuple((migration.number, migration.word, migration.sentence) for migration in missing),
         bytes=sum(file.stat().st_size for file in files if file.exists()),
     )

@@ -14,7 +14,7 @@ import apsw
 from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.coverage import OpenJobs
-from planrun.core.errors import Invalid, LedgerUnavailable
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
@@ -45,7 +45,9 @@ from planrun.core.messages import (
 )
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.why import Outlook
-from planrun.ledger.sqlite.database import connect, copy_whole, is_current, migrate, refusals_in_words, refuse_unsafe
+from planrun.ledger.sqlite.database import back_up, connect, refusals_in_words, refuse_unsafe
+from planrun.ledger.sqlite.identity import Identity
+from planrun.ledger.sqlite.migrating import is_current, migrate
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
@@ -78,10 +80,12 @@ class SqliteLedger:
             connection = self._open(wait_s)
             self._wakeup = Wakeup(place.wake)
         self._reader = connect(place.ledger, read_only=True)
+        self._file = Identity(place.ledger)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="planrun-ledger-reader")
         self._writer = Writer(
             connection,
             place.ledger,
+            self._file,
             turnstile=self._turnstile,
             wakeup=self._wakeup,
             clock=clock,
@@ -225,7 +229,7 @@ class SqliteLedger:
         await self._write(partial(duties.collected, lease=lease))
 
     async def backup(self, path: str) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._reading, self._copy_to, Path(path))
+        await asyncio.get_running_loop().run_in_executor(self._reading, back_up, self._reader, Path(path))
 
     async def changed(self, *, timeout_s: float) -> None:
         await self._wakeup.changed(timeout_s=timeout_s)
@@ -267,6 +271,8 @@ class SqliteLedger:
         return await asyncio.get_running_loop().run_in_executor(self._reading, self._read_now, query)
 
     def _read_now(self, query: Callable[[Tx], T]) -> T:
+        if loss := self._file.find_loss():
+            raise LedgerUnusable(loss)
         return self._look(self._reader, query)
 
     def _read_apart(self, query: Callable[[Tx], T]) -> T:
@@ -289,16 +295,3 @@ class SqliteLedger:
                 connection.execute("COMMIT")
         except apsw.Error as error:
             raise LedgerUnavailable(f"{self._place.ledger} cannot be read: {error!r}") from None
-
-    def _copy_to(self, path: Path) -> None:
-        try:
-            path.touch(exist_ok=False)
-        except FileExistsError:
-            raise Invalid(f"{path} exists; a backup never overwrites: choose another name") from None
-        except OSError as error:
-            raise Invalid(f"{path} cannot be written ({error.strerror}); choose another place") from None
-        try:
-            copy_whole(self._reader, path)
-        except apsw.Error as error:
-            path.unlink()
-            raise LedgerUnavailable(f"the backup to {path} failed: {error!r}; the ledger goes on") from None

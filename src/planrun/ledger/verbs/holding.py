@@ -22,12 +22,14 @@ from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.pausing import open_pauses
+from planrun.ledger.verbs.versions import refuse_outdated
 
 HELD = Standing(status="held")
 
 
 def grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
     """Lease one attempt to one worker; the same nonce gets the same token again."""
+    refuse_outdated(tx)
     refused = _why_not(tx, request)
     if refused:
         return _granted_before(tx, request) or Refused(why=refused)
