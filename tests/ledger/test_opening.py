@@ -95,15 +95,42 @@ async def test_a_sqlite_with_the_fix_is_taken(monkeypatch: pytest.MonkeyPatch, u
     await open_ledger(url).close()
 
 
-@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "9p", "fuse.sshfs"])
-async def test_a_network_filesystem_is_refused(
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "9p", "virtiofs", "fuse.sshfs", "fuse.never-heard-of"])
+async def test_a_network_filesystem_is_refused_unless_somebody_vouches_for_it(
     monkeypatch: pytest.MonkeyPatch, url: str, path: Path, kind: str
 ) -> None:
     monkeypatch.setattr(database, "filesystem_of", lambda folder: kind)
 
-    with pytest.raises(LedgerUnusable, match=rf"network filesystem \({kind}\).*local disk"):
+    with pytest.raises(LedgerUnusable, match=rf"network or shared filesystem \({kind}\).*local disk"):
         open_ledger(url)
     assert not is_there(path)
+    await open_ledger(f"{url}?filesystem=trusted").close()
+    assert is_there(path)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "overlay", "fuseblk", "fuse.fuse-overlayfs"])
+async def test_a_local_filesystem_is_taken(monkeypatch: pytest.MonkeyPatch, url: str, kind: str) -> None:
+    monkeypatch.setattr(database, "filesystem_of", lambda folder: kind)
+
+    await open_ledger(url).close()
+
+
+@pytest.mark.parametrize("option", ["?filesystem=trusting", "?mode=ro", "?"])
+async def test_an_address_with_another_option_is_refused(url: str, option: str) -> None:
+    with pytest.raises(Invalid, match="no options but"):
+        open_ledger(url + option)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "overwritten"])
+async def test_a_damaged_ledger_is_named_as_such_and_left_as_it_is(url: str, path: Path, damage: str) -> None:
+    await open_ledger(url).close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20_000] if damage == "truncated" else whole[:4096] + b"x" * len(whole[4096:]))
+    before = path.read_bytes()
+
+    with pytest.raises(LedgerUnavailable, match=r"is damaged.*restore a backup"):
+        open_ledger(url)
+    assert path.read_bytes() == before
 
 
 def test_the_innermost_mount_says_what_filesystem_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -65,4 +65,4 @@ def ledger_facts(url: str) -> LedgerFacts:
         Invalid: Not an address.
         LedgerUnusable: The file must not be opened here; the text says why.
     """
-    return facts_of(place_of(url).ledger)
+    return facts_of(place_of(url))

@@ -10,29 +10,17 @@ from pathlib import Path
 
 import apsw
 
+from planrun.config import TRUSTED, Place
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 
 APPLICATION_ID = 0x706C616E  # "plan", in the file's header
 SQLITE_VERSION_MIN = (3, 51, 3)
-_NETWORK_FILESYSTEMS = frozenset(
-    (
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb3",
-        "smbfs",
-        "9p",
-        "afs",
-        "ceph",
-        "glusterfs",
-        "lustre",
-        "gpfs",
-        "ocfs2",
-        "fuse.sshfs",
-        "fuse.glusterfs",
-        "fuse.cephfs",
-    )
-)
+# Other machines, or the host of this one, write such a filesystem too, and its locks do not reach them.
+_SHARED_FILESYSTEMS = frozenset((
+    "9p", "afs", "beegfs", "ceph", "cifs", "davfs", "fakeowner", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
+    "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
+))  # fmt: skip
+_LOCAL_FUSE = frozenset(("fuse.bindfs", "fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.mergerfs"))
 
 
 @cache
@@ -41,13 +29,14 @@ def statement(name: str) -> str:
     return (resources.files("planrun.ledger") / "sql" / "sqlite" / f"{name}.sql").read_text()
 
 
-def refuse_unsafe(path: Path) -> None:
+def refuse_unsafe(place: Place) -> None:
     """Refuse what would corrupt the ledger or break its locks.
 
     Raises:
         LedgerUnusable: A SQLite with the WAL-reset bug (two connections that write and checkpoint at once may
             corrupt the file), or a filesystem whose locks do not reach other processes.
     """
+    path = place.ledger
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < SQLITE_VERSION_MIN and version not in {(3, 44, 6), (3, 50, 7)}:
         raise LedgerUnusable(
@@ -59,18 +48,21 @@ def refuse_unsafe(path: Path) -> None:
     if path.is_dir():
         raise LedgerUnusable(f"{path} is a folder; name a file in it, such as {path / 'planrun.db'}")
     kind = filesystem_of(path.parent)
-    if kind in _NETWORK_FILESYSTEMS:
+    shared = kind in _SHARED_FILESYSTEMS or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
+    if shared and not place.filesystem_trusted:
         raise LedgerUnusable(
-            f"{path} lies on a network filesystem ({kind}), whose locks are not safe for SQLite; use a local disk"
+            f"{path} lies on a network or shared filesystem ({kind}), whose locks are not safe for SQLite; "
+            f"use a local disk (or, if you know that they reach everybody: --url 'sqlite:///{path}{TRUSTED}')"
         )
 
 
 @contextlib.contextmanager
-def refusals_in_words() -> Iterator[None]:
-    """What the system refuses while a ledger is opened.
+def refusals_in_words(path: Path) -> Iterator[None]:
+    """What the system or the database refuses while a ledger is opened.
 
     Raises:
-        LedgerUnusable: In place of the system's error.
+        LedgerUnusable: In place of such an error, where asking again would not help.
+        LedgerUnavailable: In place of any other.
     """
     try:
         yield
@@ -79,6 +71,31 @@ def refusals_in_words() -> Iterator[None]:
             f"{error.filename} cannot be opened: {error.strerror}; "
             "planrun must be able to write the ledger and its folder"
         ) from None
+    except apsw.NotADBError:
+        raise LedgerUnusable(f"{path} is not a SQLite file; choose another place with --url") from None
+    except apsw.CantOpenError as error:
+        raise LedgerUnusable(f"{path} cannot be opened ({error}); is the folder writable for you?") from None
+    except apsw.ReadOnlyError:
+        raise LedgerUnusable(f"{path} is read-only for you; planrun must be able to write it and its folder") from None
+    except apsw.Error as error:
+        raise LedgerUnavailable(trouble(path, error)) from None
+
+
+def trouble(path: Path, error: Exception) -> str:
+    """What is wrong with a ledger that gives no answer, and what to do."""
+    match error:
+        case apsw.FullError():
+            return f"the disk of {path} is full: free some space; nothing was written"
+        case apsw.BusyError():
+            return f"{path} is locked by a program that is not planrun: close it and try again; nothing was written"
+        case apsw.CorruptError() | apsw.NotADBError():
+            return f"{path} is damaged ({error}): stop what uses it, keep a copy, and restore a backup"
+        case apsw.IOError():
+            return f"{path} cannot be read or written ({error}): look at its disk; nothing was written"
+        case apsw.ReadOnlyError() | apsw.CantOpenError():
+            return f"{path} can no longer be written ({error}): look at the rights of the file and its folder"
+        case _:
+            return f"{path}: {error!r}"
 
 
 def filesystem_of(folder: Path) -> str:
@@ -100,25 +117,21 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
     """A connection with the pragmas that the promise needs.
 
     Raises:
-        LedgerUnusable: The file cannot be opened, or is something else.
+        LedgerUnusable: It is another program's.
+        apsw.Error: It cannot be opened; `refusals_in_words` says why.
     """
-    try:
-        connection = apsw.Connection(str(path))
-        connection.set_busy_timeout(2_000)
-        _refuse_foreign(connection, path)
-        if connection.pragma("journal_mode") != "wal":
-            connection.pragma("journal_mode", "wal")
-        connection.pragma("synchronous", "full")
-        connection.pragma("foreign_keys", "on")
-        connection.pragma("temp_store", "memory")  # triggers keep what they may undo: not in a file, per statement
-        connection.pragma("query_only", "on" if read_only else "off")
-        connection.pragma("fullfsync", "on")  # macOS only; ignored elsewhere
-    except apsw.NotADBError:
-        raise LedgerUnusable(f"{path} is not a SQLite file; choose another place with --url") from None
-    except apsw.CantOpenError as error:
-        raise LedgerUnusable(f"{path} cannot be opened ({error}); is the folder writable for you?") from None
-    except apsw.ReadOnlyError:
-        raise LedgerUnusable(f"{path} is read-only for you; planrun must be able to write it and its folder") from None
+    connection = apsw.Connection(str(path))
+    if connection.readonly("main"):
+        raise apsw.ReadOnlyError
+    connection.set_busy_timeout(2_000)
+    _refuse_foreign(connection, path)
+    if connection.pragma("journal_mode") != "wal":
+        connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "full")
+    connection.pragma("foreign_keys", "on")
+    connection.pragma("temp_store", "memory")  # triggers keep what they may undo: not in a file, per statement
+    connection.pragma("query_only", "on" if read_only else "off")
+    connection.pragma("fullfsync", "on")  # macOS only; ignored elsewhere
     return connection
 
 

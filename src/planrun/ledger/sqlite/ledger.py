@@ -45,7 +45,7 @@ from planrun.core.messages import (
 )
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.why import Outlook
-from planrun.ledger.sqlite.database import back_up, connect, refusals_in_words, refuse_unsafe
+from planrun.ledger.sqlite.database import back_up, connect, refusals_in_words, refuse_unsafe, trouble
 from planrun.ledger.sqlite.identity import Identity
 from planrun.ledger.sqlite.migrating import is_current, migrate
 from planrun.ledger.sqlite.turnstile import Turnstile
@@ -74,12 +74,12 @@ class SqliteLedger:
         self._place = place
         self._clock = clock
         self._wait_s = wait_s
-        with refusals_in_words():
-            refuse_unsafe(place.ledger)
+        with refusals_in_words(place.ledger):
+            refuse_unsafe(place)
             self._turnstile = Turnstile(place.turn)
             connection = self._open(wait_s)
             self._wakeup = Wakeup(place.wake)
-        self._reader = connect(place.ledger, read_only=True)
+            self._reader = connect(place.ledger, read_only=True)
         self._file = Identity(place.ledger)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="planrun-ledger-reader")
         self._writer = Writer(
@@ -279,7 +279,7 @@ class SqliteLedger:
         try:
             connection = connect(self._place.ledger, read_only=True)
         except apsw.Error as error:
-            raise LedgerUnavailable(f"{self._place.ledger} cannot be read: {error!r}") from None
+            raise LedgerUnavailable(trouble(self._place.ledger, error)) from None
         try:
             return self._look(connection, query)
         finally:
@@ -294,4 +294,4 @@ class SqliteLedger:
             finally:
                 connection.execute("COMMIT")
         except apsw.Error as error:
-            raise LedgerUnavailable(f"{self._place.ledger} cannot be read: {error!r}") from None
+            raise LedgerUnavailable(trouble(self._place.ledger, error)) from None

@@ -21,7 +21,7 @@ from typing import Any
 import apsw
 
 from planrun.config import Place
-from planrun.core.errors import LedgerUnavailable, LedgerUnusable
+from planrun.core.errors import LedgerUnusable
 from planrun.ledger.sqlite.database import APPLICATION_ID, back_up, connect, refusals_in_words, refuse_unsafe
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.verbs.versions import SCHEMA_MIN
@@ -134,20 +134,16 @@ def upgrade(place: Place, *, backup: Path | None, wait_s: float) -> None:
         LedgerUnusable: The file must not be opened here; says why.
         LedgerUnavailable: Another process holds the ledger, or the copy failed. Nothing was changed.
     """
-    with refusals_in_words():
-        refuse_unsafe(place.ledger)
-        turnstile = Turnstile(place.turn)
-    try:
-        with turnstile.turn(wait_s=wait_s), contextlib.closing(connect(place.ledger)) as connection:
+    with refusals_in_words(place.ledger):
+        refuse_unsafe(place)
+        with (
+            contextlib.closing(Turnstile(place.turn)) as turnstile,
+            turnstile.turn(wait_s=wait_s),
+            contextlib.closing(connect(place.ledger)) as connection,
+        ):
             if backup is not None and pending(connection, place.ledger):
                 back_up(connection, backup)
             migrate(connection, place.ledger)
-    except apsw.FullError:
-        raise LedgerUnavailable(
-            f"the disk of {place.ledger} is full: free some space; the step that failed changed nothing"
-        ) from None
-    finally:
-        turnstile.close()
 
 
 def _is_empty(connection: apsw.Connection) -> bool:

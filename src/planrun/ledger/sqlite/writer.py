@@ -21,7 +21,7 @@ import apsw
 from planrun.clock import Clock, Instant
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable, PlanrunError
 from planrun.ledger.sqlite.access import Access
-from planrun.ledger.sqlite.database import statement
+from planrun.ledger.sqlite.database import statement, trouble
 from planrun.ledger.sqlite.identity import Identity
 from planrun.ledger.sqlite.migrating import schema_known
 from planrun.ledger.sqlite.turnstile import Turnstile
@@ -247,8 +247,4 @@ class Writer:
     def _unavailable(self, error: Exception) -> PlanrunError:
         if isinstance(error, LedgerUnusable):
             return error
-        if isinstance(error, apsw.FullError):
-            return LedgerUnavailable(f"the disk of {self._path} is full: free some space; nothing was written")
-        if isinstance(error, apsw.BusyError):
-            return LedgerUnavailable(f"{self._path} is locked by a program that is not planrun; nothing was written")
-        return LedgerUnavailable(f"{self._path}: {error!r}")
+        return LedgerUnavailable(trouble(self._path, error))
