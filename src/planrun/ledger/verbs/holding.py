@@ -22,6 +22,7 @@ from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.pausing import open_pauses
+from planrun.trip import trip
 
 HELD = Standing(status="held")
 
@@ -62,6 +63,7 @@ def grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
         who=row["worker"],
         detail=f"token {token_shown(token)}",
     )
+    trip("grant:written")
     return _granted(request.job_id, request.attempt, token, row)
 
 
