@@ -155,7 +155,10 @@ class SqliteLedger:
         return await self._read(partial(fleet.offers, query=query))
 
     async def grant(self, request: GrantRequest) -> Granted | Refused:
-        return await self._write(partial(holding.grant, request=request))
+        return await self.grant_first([request])
+
+    async def grant_first(self, requests: Sequence[GrantRequest]) -> Granted | Refused:
+        return await self._write(partial(holding.grant_first, requests=requests))
 
     async def renew(self, request: RenewRequest) -> list[Standing]:
         return await self._write(partial(holding.renew, request=request), urgent=True)
