@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
@@ -27,6 +28,13 @@ _LOCAL_FUSE = frozenset(("fuse.bindfs", "fuse.fuse-overlayfs", "fuse.gocryptfs",
 def statement(name: str) -> str:
     """The text of a verb's statement."""
     return (resources.files("planrun.ledger") / "sql" / "sqlite" / f"{name}.sql").read_text()
+
+
+@cache
+def prepared(name: str) -> tuple[str, bool]:
+    """A statement's text, and whether it can give rows."""
+    text = statement(name)
+    return text, "RETURNING" in text or not re.search(r"^(INSERT|UPDATE|DELETE) ", text, re.MULTILINE)
 
 
 def refuse_unsafe(place: Place) -> None:
@@ -81,7 +89,7 @@ def refusals_in_words(path: Path) -> Iterator[None]:
         raise LedgerUnavailable(trouble(path, error)) from None
 
 
-def trouble(path: Path, error: Exception) -> str:
+def trouble(path: Path, error: BaseException) -> str:
     """What is wrong with a ledger that gives no answer, and what to do."""
     match error:
         case apsw.FullError():
