@@ -12,7 +12,7 @@ import pytest
 
 from planrun.cli.app import run
 from planrun.cli.exits import Exit
-from planrun.core.errors import LedgerUnusable
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.life import Outcome, State
 from planrun.core.messages import Beat, Granted, GrantRequest, RenewRequest, SettleRequest
 from planrun.ledger.contract import Ledger
@@ -133,7 +133,7 @@ async def test_an_upgrade_that_fails_half_way_changes_nothing(url: str, path: Pa
     before = schema_of(path)
     broken = Migration(ADDS.number, "broken", "-- Broken.\nCREATE TABLE half(x);\nCREATE TABLE job(x);\n")
 
-    with planrun_that_knows(*KNOWN, broken), pytest.raises(apsw.SQLError):
+    with planrun_that_knows(*KNOWN, broken), pytest.raises(LedgerUnavailable, match="already exists"):
         open_ledger(url)
 
     assert schema_of(path) == before

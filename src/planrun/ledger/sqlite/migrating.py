@@ -22,7 +22,14 @@ import apsw
 
 from planrun.config import Place
 from planrun.core.errors import LedgerUnusable
-from planrun.ledger.sqlite.database import APPLICATION_ID, back_up, connect, refusals_in_words, refuse_unsafe
+from planrun.ledger.sqlite.database import (
+    APPLICATION_ID,
+    back_up,
+    connect,
+    refusals_in_words,
+    refuse_unsafe,
+    statement,
+)
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.verbs.versions import SCHEMA_MIN
 
@@ -111,7 +118,7 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
             if migration.number == 1:
                 _found(connection)
             if migration.is_breaking:
-                connection.execute("INSERT OR REPLACE INTO meta(k, v) VALUES (?, ?)", (SCHEMA_MIN, migration.number))
+                _set(connection, SCHEMA_MIN, migration.number)
             connection.pragma("user_version", migration.number)
             connection.execute("COMMIT")
         except BaseException:
@@ -154,4 +161,9 @@ def _found(connection: apsw.Connection) -> None:
     """The facts that a new ledger begins with."""
     connection.pragma("application_id", APPLICATION_ID)
     facts: dict[str, Any] = {"ledger_uuid": str(uuid.uuid4()), "generation": 1, "next_n": 0}
-    connection.executemany("INSERT INTO meta(k, v) VALUES (?, ?)", facts.items())
+    for name, value in facts.items():
+        _set(connection, name, value)
+
+
+def _set(connection: apsw.Connection, name: str, value: Any) -> None:
+    connection.execute(statement("set_meta"), {"k": name, "v": value})
