@@ -29,6 +29,7 @@ class Place:
         workers: One lock file per worker incarnation.
         store: Results, as `storage.filesystem` lays them out.
         scratch: Default root of the attempts' folders.
+        archive: Records of jobs that have left the ledger, a file per day.
         logs: What the jobs printed, `<job>/<attempt>.log`.
     """
 
@@ -53,6 +54,10 @@ class Place:
     @property
     def scratch(self) -> Path:
         return self._beside("scratch")
+
+    @property
+    def archive(self) -> Path:
+        return self._beside("archive")
 
     @property
     def logs(self) -> Path:

@@ -19,6 +19,7 @@ from .ledger_contract import LedgerContract, OpenLedger
 from .manual_clock import ManualClock
 from .operator_contract import OperatorContract
 from .outbox_contract import OutboxContract
+from .retention_contract import RetentionContract
 from .settle_contract import SettleContract
 from .submit_contract import SubmitContract
 
@@ -59,6 +60,9 @@ class TestOutbox(SqliteLedger, OutboxContract): ...
 
 
 class TestOperator(SqliteLedger, OperatorContract): ...
+
+
+class TestRetention(SqliteLedger, RetentionContract): ...
 
 
 class TestCrowd(SqliteLedger, CrowdContract): ...

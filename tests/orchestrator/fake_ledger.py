@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from planrun.core.errors import LedgerUnavailable
-from planrun.core.messages import Due, Garbage, Lease, Message, WorkerRow
+from planrun.core.keeping import Garbage
+from planrun.core.messages import Due, Lease, Message, WorkerRow
 from planrun.ledger.contract import Ledger
 
 

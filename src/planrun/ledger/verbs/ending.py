@@ -186,10 +186,18 @@ def owe_answer(tx: Tx, job_id: str) -> None:
 
 
 def find_result(tx: Tx, job_id: str) -> Result | None:
-    """The one answer of an ended job."""
+    """The one answer of an ended job, while it is kept."""
     row = one(tx, "find_result", job_id=job_id)
-    if row is None:
-        return None
+    return _result(row) if row is not None and row["result_gone_at_ms"] is None else None
+
+
+def stored_result(tx: Tx, job_id: str) -> Result | None:
+    """The same for the archive: also what nobody else gets any more."""
+    row = one(tx, "find_result", job_id=job_id)
+    return _result(row) if row is not None else None
+
+
+def _result(row: Row) -> Result:
     return Result(
         job_id=row["job_id"],
         namespace=row["namespace"],
