@@ -30,6 +30,7 @@ class Place:
         store: Results, as `storage.filesystem` lays them out.
         scratch: Default root of the attempts' folders.
         archive: Records of jobs that have left the ledger, a file per day.
+        public: Files under their public names, `<namespace>/<name>`.
         logs: What the jobs printed, `<job>/<attempt>.log`.
     """
 
@@ -58,6 +59,10 @@ class Place:
     @property
     def archive(self) -> Path:
         return self._beside("archive")
+
+    @property
+    def public(self) -> Path:
+        return self._beside("public")
 
     @property
     def logs(self) -> Path:

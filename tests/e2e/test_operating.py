@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from planrun.cli.exits import Exit
-from tests.e2e.test_cli import Planrun, folder, planrun, started, strict_json
+from tests.e2e.test_cli import Planrun, eventually, folder, planrun, started, strict_json
 
 __all__ = ["folder", "planrun"]
 
@@ -151,3 +151,27 @@ def test_c61_a_result_that_is_kept_no_longer_has_an_exit_code_of_its_own(planrun
     assert planrun("wait", "nowhere")[0] == Exit.UNKNOWN
     command = planrun("show", job_id)[2].partition("archive: ")[2].split()
     assert strict_json(subprocess.check_output(command, text=True))["job"]["state"] == "finished"
+
+
+def test_a_public_name_has_the_file_of_the_latest_job_and_the_message_comes_after_it(
+    planrun: Planrun, folder: Path
+) -> None:
+    name, public = "campaign-42/master.mp4", folder / "ledger.db.public/default/campaign-42/master.mp4"
+    # Says what stands there at the moment at which the message arrives.
+    tell = folder / "tell.sh"
+    said = f"cat {public} > {folder}/part; cat > {folder}/body; mv {folder}/part {folder}/heard"
+    tell.write_text(f"#!/bin/sh\n{said}\n")
+    tell.chmod(0o755)
+    with started("worker", "film_jobs"):
+        status, job_id, _ = planrun("submit", "preview", "--publish", name, "--notify", f"command:{tell}")
+        heard = eventually(lambda: (folder / "heard").exists() and (folder / "heard").read_text())
+        first = public.stat().st_ino
+        again = planrun("submit", "preview", "--publish", f"{name}=preview", "--wait", "--timeout-s", "60")[0]
+        eventually(lambda: public.stat().st_ino != first)
+
+        assert (status, again, heard) == (Exit.FINISHED, Exit.FINISHED, "film")
+        assert strict_json((folder / "body").read_text())["public_names"] == [name]
+        assert "published" in planrun("events", job_id.strip())[1]
+        eventually(lambda: not strict_json(planrun("show", job_id.strip(), "--json")[1])["undelivered"])
+    for wrong in ("../outside", "/etc/passwd", "a//b", ".hidden", "a=b/c"):
+        assert planrun("submit", "preview", "--publish", wrong)[0] == Exit.USAGE, wrong

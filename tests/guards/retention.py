@@ -1,4 +1,4 @@
-"""The fences of what goes when it was kept long enough."""
+"""The fences of what goes when it was kept long enough, and of public names."""
 
 from __future__ import annotations
 
@@ -45,6 +45,49 @@ RETENTION = [
     goes("drop_workers", " AND seen_at_ms <= :before_ms", "",
          "test_a_worker_that_was_seen_or_may_still_run_something_stays"),
     goes("drop_workers", "a.stopped = 0", "0", "test_a_worker_that_was_seen_or_may_still_run_something_stays"),
+    goes("take_public_name", " WHERE seq <= excluded.seq", "",
+         "test_a_public_name_stays_with_the_one_who_asked_last"),
+    goes("tell_subscriber", " AND ended_at_ms IS NOT NULL", "",
+         "test_a_subscriber_of_an_open_job_cannot_be_called_told"),
+    goes("release_messages", "p.confirmed = 0", "0", "test_messages_wait_until_the_last_public_file_stands"),
+    goes("release_messages", " AND tries = 0", "", "test_messages_wait_until_the_last_public_file_stands"),
+    contract(
+        "only a job that finished takes a name",
+        "ledger/verbs/answers.py",
+        "if result.state is State.FINISHED:",
+        "if True:",
+        "TestPublicName::test_a_later_job_that_did_not_finish_takes_no_name",
+    ),
+    contract(
+        "a message waits for the public file that it names",
+        "ledger/verbs/answers.py",
+        " if held else 0)",
+        " if False else 0)",
+        "TestPublicName::test_a_message_that_names_a_public_file_waits_for_it",
+    ),
+    *(
+        Fence(name, "orchestrator/publisher.py", old, new, (f"tests/orchestrator/test_publisher.py::{test}",))
+        for name, old, new, test in [
+            (
+                "whose a name is is asked before the rename",
+                "        if not await self._is_ours(result, route):\n            return superseded  #",
+                "        if False:\n            return superseded  #",
+                "test_the_later_job_wins_over_one_that_stood_still_in_between[publish:copied]",
+            ),
+            (
+                "whose a name is is asked after the rename",
+                'if await self._is_ours(result, route) else superseded',
+                "if True else superseded",
+                "test_the_later_job_wins_over_one_that_stood_still_in_between[publish:renamed]",
+            ),
+            (
+                "one at a time writes a name",
+                "fcntl.LOCK_EX | fcntl.LOCK_NB",
+                "fcntl.LOCK_SH | fcntl.LOCK_NB",
+                "test_the_later_job_wins_over_one_that_stood_still_in_between[publish:before-rename]",
+            ),
+        ]
+    ),
     contract(
         "a result that is gone is nobody's",
         "ledger/verbs/ending.py",

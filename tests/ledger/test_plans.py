@@ -36,6 +36,7 @@ HOT = {
     "stale_workers": "worker_seen",
     "drop_events": "event_job",
     "drop_requests": "request_job",
+    "public_names": "public_job",
 }
 # statements that find one row by its name
 BY_NAME = [
@@ -44,6 +45,7 @@ BY_NAME = [
     "find_result", "attempts", "subscribers", "confirm", "next_n", "meta",
     "find_archived", "uncollect", "drop_results", "drop_jobs", "drop_attempts", "drop_result_rows", "drop_subscribers",
     "tell_subscribers", "drop_messages", "drop_ids", "drop_workers",
+    "public_name", "unpublished", "release_messages", "tell_subscriber", "find_keep",
 ]  # fmt: skip
 # statements that may read a whole index, but only one that leaves ended jobs out
 NARROW = {

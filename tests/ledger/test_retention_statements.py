@@ -150,3 +150,38 @@ async def test_a_worker_that_was_seen_or_may_still_run_something_stays(tx: Sqlit
     run(tx, but)
 
     assert len(tx.rows("drop_workers", incarnations='["w1"]', before_ms=5)) == goes
+
+
+async def test_a_public_name_stays_with_the_one_who_asked_last(tx: SqliteTx) -> None:
+    name = {"namespace": "default", "name": "master.mp4"}
+    assert len(tx.rows("take_public_name", **name, job_id="second", seq=2)) == 1
+    assert tx.rows("take_public_name", **name, job_id="first", seq=1) == []
+    assert len(tx.rows("take_public_name", **name, job_id="second", seq=2)) == 1
+
+    assert tx.rows("public_name", **name) == [{"job_id": "second"}]
+
+
+async def test_a_subscriber_of_an_open_job_cannot_be_called_told(tx: SqliteTx) -> None:
+    run(tx, "DELETE FROM job")
+    run(
+        tx,
+        "INSERT INTO job(job_id, namespace, kind, version, content_hash, created_at_ms)"
+        f" VALUES ('{JOB}', 'default', 'preview', 'v1', 'c', 1)",
+    )
+    tx.rows("tell_subscriber", job_id=JOB, route="webhook:x")
+
+    assert run(tx, "SELECT told FROM subscriber") == [(0,)]
+
+
+@pytest.mark.parametrize("published", [0, 1])
+async def test_messages_wait_until_the_last_public_file_stands(tx: SqliteTx, published: int) -> None:
+    run(
+        tx,
+        "INSERT INTO outbox(msg_id, route, body, not_before_ms, tries, confirmed) VALUES"
+        f" ('{MSG}', '', '', 99, 0, 0), ('{MSG}2', '', '', 99, 1, 0),"
+        f" ('result:{JOB}:publish:a', '', '', 0, 1, 1), ('result:{JOB}:publish:b', '', '', 99, 1, {published})",
+    )
+    tx.rows("release_messages", job_id=JOB)
+
+    due = run(tx, "SELECT msg_id FROM outbox WHERE not_before_ms = 0 AND confirmed = 0")
+    assert due == ([(MSG,)] if published else [])

@@ -100,7 +100,7 @@ class FakeLedger:
                 taken.append(again)
         return taken
 
-    async def confirm(self, msg_id: str) -> None:
+    async def confirm(self, msg_id: str, *, what: str = "", detail: str = "") -> None:
         self._answer(f"confirm {msg_id}")
         self.owed.pop(msg_id, None)
 

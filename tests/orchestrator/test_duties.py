@@ -24,6 +24,7 @@ from planrun.ledger.contract import Ledger
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
 from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.filesystem import FilesystemStore
 from planrun.wiring import open_ledger
@@ -76,7 +77,12 @@ def duties_of(
         ledger,
         clock,
         sweeper=Sweeper(ledger, incarnation=incarnation, proof_of_death=proof_of_death),
-        outbox=Outbox(ledger, clock, environment={"PATH": "/usr/bin:/bin"}),
+        outbox=Outbox(
+            ledger,
+            clock,
+            publisher=Publisher(ledger, store, tmp_path / "public"),
+            environment={"PATH": "/usr/bin:/bin"},
+        ),
         collector=Collector(ledger, store, scratch=tmp_path / "scratch", gc_grace_s=0) if collect else None,
     )
 

@@ -207,7 +207,13 @@ class Ledger(Protocol):
         """Messages that are owed now; each is due again in `retry_ms` or later unless it gets confirmed."""
         ...
 
-    async def confirm(self, msg_id: str) -> None: ...
+    async def confirm(self, msg_id: str, *, what: str = "", detail: str = "") -> None:
+        """A message has arrived; `what` and `detail` go into the job's history, once."""
+        ...
+
+    async def holder_of(self, namespace: str, name: str) -> str | None:
+        """The job whose file belongs at a public name: of those that finished, the one that asked for it last."""
+        ...
 
     async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
         """Attempts that lost, whose objects may be deleted."""

@@ -22,6 +22,7 @@ from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
 from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.wiring import open_ledger, open_store, scratch_root
@@ -143,7 +144,13 @@ def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, 
             proof_of_death=options.proof_of_death,
             clear=partial(clear_after, scratch),
         ),
-        outbox=Outbox(tools.ledger, tools.clock, environment=os.environ, webhook_secret=secret),
+        outbox=Outbox(
+            tools.ledger,
+            tools.clock,
+            publisher=Publisher(tools.ledger, tools.store, place.public),
+            environment=os.environ,
+            webhook_secret=secret,
+        ),
         collector=Collector(tools.ledger, tools.store, scratch=scratch, gc_grace_s=options.gc_grace_s),
         retention=Retention(
             tools.ledger,

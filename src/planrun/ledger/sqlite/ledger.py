@@ -50,7 +50,7 @@ from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
 from planrun.ledger.tx import Tx
-from planrun.ledger.verbs import duties, ending, fleet, holding, intake, outlook, pausing, reading, retention
+from planrun.ledger.verbs import answers, duties, ending, fleet, holding, intake, outlook, pausing, reading, retention
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ class SqliteLedger:
         return await self._read(partial(reading.job, namespace=namespace, job_id=job_id))
 
     async def result(self, job_id: str) -> Result | None:
-        return await self._read(partial(ending.find_result, job_id=job_id))
+        return await self._read(partial(answers.find_result, job_id=job_id))
 
     async def archived(self, namespace: str | None, job_id: str) -> Archived | None:
         return await self._read(partial(retention.archived, namespace=namespace, job_id=job_id))
@@ -218,8 +218,11 @@ class SqliteLedger:
     async def take_messages(self, *, limit: int, retry_ms: int) -> list[Message]:
         return await self._write(partial(duties.take_messages, limit=limit, retry_ms=retry_ms))
 
-    async def confirm(self, msg_id: str) -> None:
-        await self._write(partial(duties.confirm, msg_id=msg_id))
+    async def confirm(self, msg_id: str, *, what: str = "", detail: str = "") -> None:
+        await self._write(partial(answers.confirm, msg_id=msg_id, what=what, detail=detail))
+
+    async def holder_of(self, namespace: str, name: str) -> str | None:
+        return await self._read(partial(answers.holder_of, namespace=namespace, name=name))
 
     async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
         return await self._read(partial(duties.garbage, grace_ms=grace_ms, limit=limit))

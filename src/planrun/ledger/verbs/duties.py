@@ -113,11 +113,6 @@ def take_messages(tx: Tx, *, limit: int, retry_ms: int) -> list[Message]:
     return [Message(**row) for row in rows]
 
 
-def confirm(tx: Tx, msg_id: str) -> None:
-    """A message has arrived."""
-    tx.rows("confirm", msg_id=msg_id, wall_ms=tx.now.wall_ms)
-
-
 def garbage(tx: Tx, *, grace_ms: int, limit: int) -> list[Garbage]:
     """Ended attempts, and what of them must stay: the winner's outputs, and what a live job may resume from."""
     found = []

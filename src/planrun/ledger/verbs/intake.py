@@ -11,7 +11,8 @@ from planrun.core.life import ENDED, Reason, State
 from planrun.core.messages import Failure, SubmitReply, SubmitRequest
 from planrun.core.names import job_id_of
 from planrun.ledger.tx import Tx, dump, one
-from planrun.ledger.verbs.ending import end_queued, owe_answer
+from planrun.ledger.verbs.answers import owe_answer, subscribe
+from planrun.ledger.verbs.ending import end_queued
 from planrun.ledger.verbs.fleet import Fleet
 from planrun.ledger.verbs.history import note
 
@@ -128,4 +129,4 @@ def _remember(tx: Tx, request: SubmitRequest, job_id: str) -> None:
 
 def _subscribe(tx: Tx, request: SubmitRequest, job_id: str) -> None:
     for route in request.subscribers:
-        tx.rows("insert_subscriber", job_id=job_id, route=route)
+        subscribe(tx, job_id, route)

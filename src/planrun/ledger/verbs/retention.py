@@ -18,7 +18,7 @@ from planrun.core.kinds import RESULT_TTL_S
 from planrun.core.life import State
 from planrun.core.messages import Handler, Result
 from planrun.ledger.tx import Tx, dump, load, one
-from planrun.ledger.verbs.ending import stored_result
+from planrun.ledger.verbs.answers import stored_result
 from planrun.ledger.verbs.reading import attempts, events, job
 
 SECONDS_MAX = 1e10

@@ -16,4 +16,9 @@ CREATE INDEX archived_age ON archived(archived_at_ms);
 
 ALTER TABLE subscriber ADD COLUMN told INTEGER NOT NULL DEFAULT 0 CHECK(told IN (0,1)); -- its message was confirmed, and is not kept
 ALTER TABLE outbox ADD COLUMN confirmed_at_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE subscriber ADD COLUMN seq INTEGER; -- who asked for a public name: its place in the order of all who did
+CREATE TABLE public_name( -- of the jobs that finished, the one that asked for the name last; for ever
+  namespace TEXT NOT NULL, name TEXT NOT NULL, job_id TEXT NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY(namespace,name)) STRICT, WITHOUT ROWID;
+CREATE INDEX public_job ON public_name(job_id,name);
 CREATE INDEX outbox_done ON outbox(confirmed_at_ms) WHERE confirmed=1;
