@@ -1,7 +1,10 @@
 -- What is kept how long, and what is known of that which is not kept any more.
+--
+-- Breaking: an older collector keeps the files of results that are gone, and an older settle gives nobody a public name.
 
 ALTER TABLE job ADD COLUMN result_gone_at_ms INTEGER; -- nobody gets its result any more; the row of it goes to the archive
 CREATE INDEX job_kept ON job(kind,version,ended_at_ms) WHERE ended_at_ms IS NOT NULL AND result_gone_at_ms IS NULL;
+DROP INDEX job_ended; -- the two together cost what it did
 CREATE INDEX job_archivable ON job(ended_at_ms) WHERE result_gone_at_ms IS NOT NULL;
 
 CREATE TABLE keep( -- what the kinds declare; it stays when no worker runs them any more
