@@ -90,7 +90,7 @@ RETENTION = [
     ),
     contract(
         "a result that is gone is nobody's",
-        "ledger/verbs/ending.py",
+        "ledger/verbs/answers.py",
         ' and row["result_gone_at_ms"] is None else None',
         " else None",
         "TestRetention::test_a_result_that_is_gone_is_nobodys_and_its_job_still_says_how_it_ended",

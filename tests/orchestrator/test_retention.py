@@ -146,13 +146,25 @@ async def test_a_record_that_cannot_be_written_keeps_its_job(ledger: Ledger, pla
     [record] = await ledger.records([job_id])
     (place.archive / "2026-09-21.ndjson").mkdir()
 
-    with pytest.raises(StorageError, match=r"cannot be written.*nothing was dropped"):
+    with pytest.raises(StorageError, match=r"cannot be written.*no job was dropped"):
         await retention.tick(0)
 
     assert await ledger.job(None, job_id) is not None
     (place.archive / "2026-09-21.ndjson").rmdir()
     await retention.tick(0)
     assert (place.archive / "2026-09-21.ndjson").read_text() == f"{record.line}\n"
+
+
+async def test_a_file_in_the_place_of_the_archive_is_named_and_nothing_goes(
+    ledger: Ledger, place: Place, clock: ManualClock
+) -> None:
+    await end_jobs(ledger, 1)
+    clock.advance(14 * DAY_S)
+    place.archive.write_text("in the way")
+
+    with pytest.raises(StorageError, match=r"ledger.db.archive cannot be written"):
+        await a_retention(ledger, place).tick(0)
+    assert len((await ledger.stale(limit=10)).results) == 1
 
 
 async def test_a_line_that_a_crash_cut_off_is_taken_away_and_no_other(tmp_path: Path) -> None:

@@ -25,9 +25,14 @@ class Archive:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Hold the archive, if nobody does. It goes with the process that holds it."""
-        self._root.mkdir(exist_ok=True)
-        handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        """Hold the archive, if nobody does. It goes with the process that holds it.
+
+        Raises:
+            StorageError: There can be no such folder.
+        """
+        with self._in_words():
+            self._root.mkdir(exist_ok=True)
+            handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -47,13 +52,21 @@ class Archive:
         lines = defaultdict(list)
         for record in records:
             lines[archive_file(record.ended_at_ms)].append(f"{record.line}\n")
-        try:
+        with self._in_words():
             for name, texts in lines.items():
                 _append(self._root / name, "".join(texts).encode())
             _fsync_folder(self._root)
             _fsync_folder(self._root.parent)
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
-            raise StorageError(f"the archive {self._root} cannot be written: {error}; nothing was dropped") from error
+            raise StorageError(
+                f"the archive {self._root} cannot be written ({error.strerror}): make room or way for it there; "
+                "no job was dropped"
+            ) from error
 
 
 def _append(path: Path, text: bytes) -> None:

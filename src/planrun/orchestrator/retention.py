@@ -11,7 +11,6 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from planrun.core.durations import span
@@ -88,8 +87,13 @@ class Retention:
             self._tell(what)
 
     def _remove_log(self, job_id: str) -> None:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self._logs / job_id)
+        folder = self._logs / job_id
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            _log.warning("the log %s cannot be removed; remove it by hand: %s", folder, error)
 
     def _say_doubt(self, doubt_ms: int) -> None:
         if not self._doubted:
