@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from planrun.client import AsyncClient
+from planrun.client.content import SubmitOptions
 from planrun.core.errors import ResultGone, UnknownJob, WaitTimeout
 from planrun.core.keeping import Keep
 from planrun.core.life import Outcome, State
@@ -67,8 +68,11 @@ async def test_a_job_in_the_archive_is_neither_unknown_nor_running_and_says_wher
 ) -> None:
     async with brief_world(url) as (client, hands):
         await hands.ledger.keep(Keep(job_ttl_s=0))
-        job = await client.submit("preview", request_id="r1")
+        (tmp_path / "in.mov").write_bytes(b"film")
+        asked: SubmitOptions = {"inputs": {"video": tmp_path / "in.mov"}, "request_id": "r1"}
+        job = await client.submit("preview", **asked)
         await hands.finish(job.id, value=7)
+        (tmp_path / "in.mov").unlink()
         said = await until_gone(client, job.id)
 
         assert f"job {job.id}, to the archive" in said
@@ -78,7 +82,7 @@ async def test_a_job_in_the_archive_is_neither_unknown_nor_running_and_says_wher
                     await verb(name)
         with pytest.raises(UnknownJob):
             await client.wait("nowhere")
-        repeated = await client.submit("preview", request_id="r1")
+        repeated = await client.submit("preview", **asked)
         assert (repeated.id, repeated.disposition) == (job.id, "repeated")
         [file] = (tmp_path / "ledger.db.archive").iterdir()
         assert json.loads(file.read_text())["result"]["value"] == 7

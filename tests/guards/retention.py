@@ -109,6 +109,29 @@ RETENTION = [
         "",
         "TestRetention::test_a_message_goes_a_day_after_it_was_confirmed_and_is_never_owed_again",
     ),
+    *(
+        Fence(name, "orchestrator/retention.py", old, new, (f"tests/orchestrator/test_retention.py::{test}",))
+        for name, old, new, test in [
+            (
+                "a record is in the archive before its job goes",
+                "            await asyncio.to_thread(self._archive.add, records)\n",
+                "",
+                "test_a_record_that_cannot_be_written_keeps_its_job",
+            ),
+            (
+                "while the clock is doubted nothing goes",
+                "if doubt_ms and not self._believe_clock:",
+                "if False:",
+                "test_while_the_wall_clock_is_doubted_nothing_goes_and_that_is_said_once",
+            ),
+            (
+                "one at a time appends to the archive",
+                "            if not is_ours:\n                return now_ms + LOOK_EVERY_MS\n",
+                "",
+                "test_of_two_that_do_it_at_once_one_leaves_it_to_the_other",
+            ),
+        ]
+    ),
     core(
         "a step of the wall clock is doubted",
         "keeping",

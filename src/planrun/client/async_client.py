@@ -117,7 +117,10 @@ class AsyncClient(Looking):
     async def _admitted(self, asked: Asked) -> SubmitRequest:
         """The request, unless an input cannot be read and the ledger does not know the call yet."""
         request = asked.request
-        if asked.unreadable and await self._ledger.job(request.namespace, request.request_id) is None:
+        if not asked.unreadable:
+            return request
+        name = (request.namespace, request.request_id)
+        if await self._ledger.job(*name) is None and await self._ledger.archived(*name) is None:
             raise Invalid(asked.unreadable)
         return request
 
