@@ -64,7 +64,7 @@ class Retention:
             self._keep = None
         doubt_ms = await self._ledger.doubt()
         if doubt_ms and not self._believe_clock:
-            self._say_doubt(doubt_ms)
+            await self._say_doubt(doubt_ms)
             return now_ms + LOOK_EVERY_MS
         self._doubted = False
         with self._archive.alone() as is_ours:
@@ -95,8 +95,9 @@ class Retention:
         except OSError as error:
             _log.warning("the log %s cannot be removed; remove it by hand: %s", folder, error)
 
-    def _say_doubt(self, doubt_ms: int) -> None:
-        if not self._doubted:
+    async def _say_doubt(self, doubt_ms: int) -> None:
+        """Once, and only if it makes a difference."""
+        if not self._doubted and (await self._ledger.stale(limit=1)).most:
             self._doubted = True
             _log.warning(
                 "the wall clock was stepped, or is not known for long: nothing is dropped for another %s; "
