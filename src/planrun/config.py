@@ -30,6 +30,8 @@ class Place:
         workers: One lock file per worker incarnation.
         store: Results, as `storage.filesystem` lays them out.
         scratch: Default root of the attempts' folders.
+        archive: Records of jobs that have left the ledger, a file per day.
+        public: Files under their public names, `<namespace>/<name>`.
         logs: What the jobs printed, `<job>/<attempt>.log`.
         filesystem_trusted: Somebody vouches that locks on its filesystem reach everybody who writes there.
     """
@@ -56,6 +58,14 @@ class Place:
     @property
     def scratch(self) -> Path:
         return self._beside("scratch")
+
+    @property
+    def archive(self) -> Path:
+        return self._beside("archive")
+
+    @property
+    def public(self) -> Path:
+        return self._beside("public")
 
     @property
     def logs(self) -> Path:

@@ -8,8 +8,9 @@ import json
 import msgspec
 import pytest
 
+from planrun.core.keeping import Garbage
 from planrun.core.life import Outcome
-from planrun.core.messages import Garbage, Result
+from planrun.core.messages import Result
 from planrun.ledger.contract import Ledger
 
 from .actors import Actors, an_output

@@ -20,6 +20,8 @@ from .listing_contract import ListingContract
 from .manual_clock import ManualClock
 from .operator_contract import OperatorContract
 from .outbox_contract import OutboxContract
+from .public_name_contract import PublicNameContract
+from .retention_contract import RetentionContract
 from .settle_contract import SettleContract
 from .submit_contract import SubmitContract
 
@@ -60,6 +62,12 @@ class TestOutbox(SqliteLedger, OutboxContract): ...
 
 
 class TestOperator(SqliteLedger, OperatorContract): ...
+
+
+class TestPublicName(SqliteLedger, PublicNameContract): ...
+
+
+class TestRetention(SqliteLedger, RetentionContract): ...
 
 
 class TestCrowd(SqliteLedger, CrowdContract): ...

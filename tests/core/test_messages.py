@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from planrun.core import coverage, listing, messages, pauses, why
+from planrun.core import coverage, keeping, listing, messages, pauses, why
 from planrun.core.coverage import Coverage, OpenJobs
+from planrun.core.keeping import Archived, Garbage, Glance, Keep, Record, Stale
 from planrun.core.life import Outcome, Reason, State
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
@@ -23,7 +24,6 @@ from planrun.core.messages import (
     Due,
     EventRow,
     Failure,
-    Garbage,
     Granted,
     GrantRequest,
     Handler,
@@ -110,6 +110,11 @@ SAMPLES: list[Struct] = [
     Message(msg_id="result:j:webhook:x", route="webhook:x", body="{}", tries=1),
     Due(lease_ms=4, holders=(WORKER,), next_ms=5),
     Garbage(namespace="default", lease=LEASE, keep=("k",)),
+    Keep(job_ttl_s=1),
+    Stale(results=("j",)),
+    Record(job_id="j", ended_at_ms=1, seen=2, line="{}"),
+    Archived(job_id="j", namespace="default", state=State.FINISHED, ended_at_ms=1, archived_at_ms=2),
+    Glance(wall_ms=1, boot_ms=2, epoch="e"),
 ]  # fmt: skip
 
 
@@ -128,7 +133,7 @@ def test_a_message_cannot_be_changed(sample: Struct) -> None:
 
 def test_every_message_has_a_sample_here() -> None:
     declared = {
-        value for module in (messages, listing, pauses, coverage, why) for value in vars(module).values()
+        value for module in (messages, keeping, listing, pauses, coverage, why) for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Struct) and value is not Struct
     }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planrun.core.errors import Invalid
-from planrun.core.routes import Command, Webhook, check_route
+from planrun.core.routes import Command, Publish, Webhook, check_route
 
 
 def test_a_webhook_is_a_full_http_address() -> None:
@@ -17,6 +17,17 @@ def test_a_webhook_is_a_full_http_address() -> None:
 
 def test_a_command_is_split_like_a_shell_line_but_run_without_one() -> None:
     assert check_route("command:/bin/notify 'two words' $HOME;ls") == Command(("/bin/notify", "two words", "$HOME;ls"))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "output"),
+    [
+        ("publish:master.mp4", "master.mp4", ""),
+        ("publish:campaign-42/2026/master.mp4=film", "campaign-42/2026/master.mp4", "film"),
+    ],
+)
+def test_a_public_name_is_a_path_of_plain_names_and_perhaps_an_output(text: str, name: str, output: str) -> None:
+    assert check_route(text) == Publish(name, output)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +52,22 @@ def test_a_command_is_split_like_a_shell_line_but_run_without_one() -> None:
         "command:echo 'open",
         "command:echo \0",
         "command:" + "x" * 2000,
+        "publish:",
+        "publish:/etc/passwd",
+        "publish:../outside",
+        "publish:a/../../outside",
+        "publish:a/./b",
+        "publish:a//b",
+        "publish:a/",
+        "publish:.planrun/00",
+        "publish:a/.hidden",
+        "publish:a\\b",
+        "publish:a b",
+        "publish:a\0",
+        "publish:grüße",
+        "publish:a=",
+        "publish:a=b/c",
+        "publish:" + "/".join(["x" * 100] * 6),
     ],
 )
 def test_a_route_that_could_never_work_is_refused_at_submit(text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 from planrun.cli.exits import Exit
@@ -135,3 +137,58 @@ def test_workers_are_listed_with_what_they_run_and_as_lost_once_they_are_killed(
 
     [_, line] = planrun("workers")[1].splitlines()
     assert (line.split()[:2], "ago" in line, "preview v1" in line) == (["box-1", "lost"], True, True)
+
+
+def test_c61_a_result_that_is_kept_no_longer_has_an_exit_code_of_its_own(planrun: Planrun, folder: Path) -> None:
+    jobs = (folder / "film_jobs.py").read_text()
+    (folder / "film_jobs.py").write_text(jobs.replace('@job("preview")', '@job("preview", result_ttl=0.01)'))
+    with started("worker", "film_jobs", "--job-ttl-s", "0"):
+        assert planrun("submit", "preview", "--request-id", "r1", "--wait", "--timeout-s", "60")[0] == Exit.FINISHED
+        path = Path(strict_json(planrun("result", "r1", "--json")[1])["outputs"]["preview"]["path"])
+        job_id = strict_json(planrun("show", "r1", "--json")[1])["job_id"]
+    assert f"result of job {job_id}" in planrun("gc", "--dry-run")[1]
+    assert planrun("result", "r1")[0] == Exit.FINISHED
+    assert planrun("gc")[1] == "nothing to remove\n"  # the clock of a new ledger is doubted for a day
+
+    _, out, _ = planrun("gc", "--now", "--grace-s", "3600")
+
+    assert path.exists()
+    assert out == f"result of job {job_id}\n"
+    for tokens in (["wait", "r1"], ["result", "r1"], ["wait", "r1", "--json"]):
+        status, _, err = planrun(*tokens)
+        assert (status, "no longer kept" in err) == (Exit.GONE, True), tokens
+    assert re.search(r"state +finished[^$]*result +no longer kept", planrun("show", "r1")[1])
+
+    assert strict_json(planrun("gc", "--now", "--grace-s", "0", "--json")[1])["gone"][-1].endswith("to the archive")
+
+    assert not path.exists()
+    for verb in ("wait", "result", "show", "events", "cancel", "why", "logs"):
+        status, _, err = planrun(verb, "r1")
+        assert (status, "has finished" in err, f"grep {job_id}" in err) == (Exit.GONE, True, True), verb
+    assert planrun("wait", "nowhere")[0] == Exit.UNKNOWN
+    command = planrun("show", job_id)[2].partition("archive: ")[2].split()
+    assert strict_json(subprocess.check_output(command, text=True))["job"]["state"] == "finished"
+
+
+def test_a_public_name_has_the_file_of_the_latest_job_and_the_message_comes_after_it(
+    planrun: Planrun, folder: Path
+) -> None:
+    name, public = "campaign-42/master.mp4", folder / "ledger.db.public/default/campaign-42/master.mp4"
+    # Says what stands there at the moment at which the message arrives.
+    tell = folder / "tell.sh"
+    said = f"cat {public} > {folder}/part; cat > {folder}/body; mv {folder}/part {folder}/heard"
+    tell.write_text(f"#!/bin/sh\n{said}\n")
+    tell.chmod(0o755)
+    with started("worker", "film_jobs"):
+        status, job_id, _ = planrun("submit", "preview", "--publish", name, "--notify", f"command:{tell}")
+        heard = eventually(lambda: (folder / "heard").exists() and (folder / "heard").read_text())
+        first = public.stat().st_ino
+        again = planrun("submit", "preview", "--publish", f"{name}=preview", "--wait", "--timeout-s", "60")[0]
+        eventually(lambda: public.stat().st_ino != first)
+
+        assert (status, again, heard) == (Exit.FINISHED, Exit.FINISHED, "film")
+        assert strict_json((folder / "body").read_text())["public_names"] == [name]
+        assert "published" in planrun("events", job_id.strip())[1]
+        eventually(lambda: not strict_json(planrun("show", job_id.strip(), "--json")[1])["undelivered"])
+    for wrong in ("../outside", "/etc/passwd", "a//b", ".hidden", "a=b/c"):
+        assert planrun("submit", "preview", "--publish", wrong)[0] == Exit.USAGE, wrong

@@ -19,13 +19,14 @@ import pytest
 import planrun
 
 from .fences import CLAUSES, SECOND_LINE, Fence
+from .retention import RETENTION
 from .rules import CORE_RULES, RULES
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(planrun.__file__).parent
 pytestmark = pytest.mark.slow
 
-FENCES = [*CLAUSES, *RULES, *CORE_RULES, *SECOND_LINE]
+FENCES = [*CLAUSES, *RULES, *CORE_RULES, *RETENTION, *SECOND_LINE]
 RunTests = Callable[[Path, Iterable[str]], int]
 
 

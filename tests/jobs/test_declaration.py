@@ -55,6 +55,13 @@ def test_what_is_not_said_is_the_default_of_a_kind() -> None:
     assert declaration.declared_kinds() == (Kind(kind="plain", version="v1", module=__name__),)
 
 
+@pytest.mark.parametrize(("said", "seconds"), [("30d", 2_592_000), ("1.5h", 5400), ("90 min", 5400), ("7s", 7), (7, 7)])
+def test_how_long_results_are_kept_is_seconds_or_a_text_with_its_unit(said: float | str, seconds: float) -> None:
+    job("kept", result_ttl=said)(render)
+
+    assert declaration.declared_kinds()[0].result_ttl_s == seconds
+
+
 @pytest.mark.parametrize(
     ("declare", "words"),
     [
@@ -68,6 +75,8 @@ def test_what_is_not_said_is_the_default_of_a_kind() -> None:
         (lambda: job("k", output_bytes_max=0), "output_bytes_max is 0"),
         (lambda: job("k", memory_bytes_max=-1), "memory_bytes_max is -1"),
         (lambda: job("k", log_bytes_max=True), "log_bytes_max is True"),
+        (lambda: job("k", result_ttl="30 days"), "result_ttl is '30 days'; use seconds, or text such as"),
+        (lambda: job("k", result_ttl="0d"), "result_ttl is 0.0; use seconds above 0"),
         (lambda: job("k")(JobContext), "must stand on a function"),
         (lambda: job(render), 'write @job("render")'),  # type: ignore[arg-type]
         (lambda: job("k")(lambda: None), "must take one argument"),

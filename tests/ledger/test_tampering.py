@@ -141,6 +141,11 @@ async def test_two_open_jobs_never_share_a_key(connection: apsw.Connection, jobs
             "job {finished} has ended, but webhook:x is not owed its answer",
         ),
         (
+            "INSERT INTO outbox(msg_id, route, body) VALUES ('result:' || :finished || ':webhook:x', 'webhook:x', '');"
+            "UPDATE job SET result_gone_at_ms = 1 WHERE job_id = :finished",
+            "job {finished} has no result any more, but webhook:x is owed it",
+        ),
+        (
             "UPDATE job SET not_before_ms = 9000000000000000 WHERE job_id = :queued",
             "job {queued} waits longer than any rule allows",
         ),

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from planrun.core.errors import LedgerUnavailable
-from planrun.core.messages import Due, Garbage, Lease, Message, WorkerRow
+from planrun.core.keeping import Garbage
+from planrun.core.messages import Due, Lease, Message, WorkerRow
 from planrun.ledger.contract import Ledger
 
 
@@ -99,7 +100,7 @@ class FakeLedger:
                 taken.append(again)
         return taken
 
-    async def confirm(self, msg_id: str) -> None:
+    async def confirm(self, msg_id: str, *, what: str = "", detail: str = "") -> None:
         self._answer(f"confirm {msg_id}")
         self.owed.pop(msg_id, None)
 

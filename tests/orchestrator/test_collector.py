@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from planrun.core.errors import StorageError
-from planrun.core.messages import Garbage, Lease
+from planrun.core.keeping import Garbage
+from planrun.core.messages import Lease
 from planrun.core.names import attempt_prefix, token_of
 from planrun.orchestrator.collector import COLLECT_EVERY_MS, Collector
 from planrun.storage.contract import Stored

@@ -17,13 +17,26 @@ from pathlib import Path
 import pytest
 
 from planrun.clock import SystemClock
+from planrun.core.keeping import Keep
 from planrun.core.life import Outcome, State
-from planrun.core.messages import Granted, GrantRequest, Handler, Lease, SettleRequest, SubmitRequest, WorkerRow
+from planrun.core.messages import (
+    CancelRequest,
+    Granted,
+    GrantRequest,
+    Handler,
+    Lease,
+    SettleRequest,
+    SubmitRequest,
+    WorkerRow,
+)
 from planrun.core.names import attempt_prefix
 from planrun.ledger.contract import Ledger
+from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
 from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.publisher import Publisher
+from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.filesystem import FilesystemStore
 from planrun.wiring import open_ledger
@@ -68,7 +81,13 @@ def worker_process(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def duties_of(
-    ledger: Ledger, tmp_path: Path, *, proof_of_death: bool = True, incarnation: str = "me", collect: bool = True
+    ledger: Ledger,
+    tmp_path: Path,
+    *,
+    proof_of_death: bool = True,
+    incarnation: str = "me",
+    collect: bool = True,
+    retention: Retention | None = None,
 ) -> Duties:
     clock = SystemClock.open_system()
     store = FilesystemStore(tmp_path / "store")
@@ -76,8 +95,14 @@ def duties_of(
         ledger,
         clock,
         sweeper=Sweeper(ledger, incarnation=incarnation, proof_of_death=proof_of_death),
-        outbox=Outbox(ledger, clock, environment={"PATH": "/usr/bin:/bin"}),
+        outbox=Outbox(
+            ledger,
+            clock,
+            publisher=Publisher(ledger, store, tmp_path / "public"),
+            environment={"PATH": "/usr/bin:/bin"},
+        ),
         collector=Collector(ledger, store, scratch=tmp_path / "scratch", gc_grace_s=0) if collect else None,
+        retention=retention,
     )
 
 
@@ -221,6 +246,20 @@ async def test_files_of_a_dead_workers_attempt_are_collected(
 
     assert not scratch.exists()
     assert list((tmp_path / "store").iterdir()) == []
+
+
+async def test_a_result_that_was_kept_long_enough_goes_while_somebody_is_on_duty(real: Ledger, tmp_path: Path) -> None:
+    handler = Handler(kind="preview", version="v1", result_ttl_s=0.001)
+    await real.register(WorkerRow(incarnation="w1", name="w1", host="box", slots=1, handlers=(handler,)))
+    job_id = await submit(real, "r1")
+    await real.cancel(CancelRequest(namespace="default", job_id=job_id))
+    while not (await real.stale(limit=1)).results:
+        await asyncio.sleep(0.001)
+    retention = Retention(real, Archive(tmp_path / "archive"), keep=Keep(), logs=tmp_path / "logs", believe_clock=True)
+
+    async with on_duty(duties_of(real, tmp_path, retention=retention)), asyncio.timeout(10):
+        while await real.result(job_id) is not None:
+            await asyncio.sleep(0.005)
 
 
 async def test_a_delayed_job_joins_the_line_when_its_time_has_come(real: Ledger, tmp_path: Path) -> None:

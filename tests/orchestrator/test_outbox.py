@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
@@ -20,6 +21,8 @@ from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import Message
 from planrun.orchestrator import outbox as outbox_module
 from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.publisher import Publisher
+from planrun.storage.filesystem import FilesystemStore
 from tests.orchestrator.fake_ledger import FakeLedger
 
 pytestmark = pytest.mark.anyio
@@ -70,9 +73,15 @@ async def receiver() -> AsyncIterator[Receiver]:
     server.close()
 
 
+def an_outbox(ledger: FakeLedger, **given: Any) -> Outbox:
+    """These tests publish nothing."""
+    publisher = Publisher(ledger.port, FilesystemStore(Path("nowhere")), Path("nowhere"))
+    return Outbox(ledger.port, SystemClock.open_system(), publisher=publisher, **given)
+
+
 @pytest.fixture
 async def outbox(ledger: FakeLedger) -> AsyncIterator[Outbox]:
-    outbox = Outbox(ledger.port, SystemClock.open_system(), environment={"PATH": "/usr/bin:/bin"})
+    outbox = an_outbox(ledger, environment={"PATH": "/usr/bin:/bin"})
     yield outbox
     await outbox.close()
 
@@ -161,7 +170,7 @@ async def test_a_receiver_that_is_down_is_tried_again_later(ledger: FakeLedger, 
 
 
 async def test_a_signed_webhook_verifies_at_the_receiver(ledger: FakeLedger, receiver: Receiver) -> None:
-    outbox = Outbox(ledger.port, SystemClock.open_system(), environment={}, webhook_secret=SECRET)
+    outbox = an_outbox(ledger, environment={}, webhook_secret=SECRET)
     ledger.owe(webhook_to(receiver))
 
     await outbox.tick(ledger.boot_ms)

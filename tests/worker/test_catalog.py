@@ -34,7 +34,7 @@ def has_unicorn():
 @job("render", needs=["gpu", "ls", "fast-disk"])
 def render(j): ...
 
-@job("magic", version="v2", needs=["unicorn", "sh", "nowhere"], warm=True)
+@job("magic", version="v2", needs=["unicorn", "sh", "nowhere"], warm=True, result_ttl="1d")
 def magic(j): ...
 """
 
@@ -49,7 +49,14 @@ def test_kinds_needs_and_capabilities_are_read_in_another_process(tmp_path: Path
 
     assert catalog.kinds == (
         Kind(kind="render", version="v1", module="some_jobs", needs=("gpu", "ls", "fast-disk")),
-        Kind(kind="magic", version="v2", module="some_jobs", needs=("unicorn", "sh", "nowhere"), warm=True),
+        Kind(
+            kind="magic",
+            version="v2",
+            module="some_jobs",
+            needs=("unicorn", "sh", "nowhere"),
+            warm=True,
+            result_ttl_s=86_400,
+        ),
     )
     assert catalog.handlers == (
         Handler(kind="render", version="v1", needs=("gpu", "ls", "fast-disk")),
@@ -59,6 +66,7 @@ def test_kinds_needs_and_capabilities_are_read_in_another_process(tmp_path: Path
             version="v2",
             needs=("unicorn", "sh", "nowhere"),
             missing=("unicorn", "sh", "nowhere"),
+            result_ttl_s=86_400,
         ),
     )
     assert catalog.capabilities == ("fast-disk", "gpu", "ls")

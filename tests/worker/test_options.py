@@ -22,6 +22,8 @@ from planrun.embed import Worker
         ({"drain_grace_s": float("nan")}, "drain_grace_s nan"),
         ({"namespace": "a/b"}, "namespace 'a/b': use letters"),
         ({"capabilities": ["a b"]}, "capability 'a b': use letters"),
+        ({"job_ttl_s": -1}, "job_ttl_s -1: use 0 or more"),
+        ({"ids_ttl_s": 3600}, "ids_ttl_s 3600: use 604800 or more"),
         ({"scratch": "/tmp"}, "scratch: pass a Path"),
         ({"slot": 1}, "no such option"),
     ],

@@ -33,6 +33,7 @@ def submit(
     max_attempts: int = 4,
     deadline: float | None = None,
     notify: Annotated[tuple[str, ...], repeated("ROUTE")] = (),
+    publish: Annotated[tuple[str, ...], repeated("NAME[=OUTPUT]")] = (),
     request_id: str | None = None,
     who: Word = "",
     wait: Flag = False,
@@ -64,6 +65,8 @@ def submit(
         max_attempts: How often the job may fail by its own fault.
         deadline: The job fails if it has not ended so many seconds from now.
         notify: Who gets the answer: webhook:https://… or 'command:PROGRAM ARGUMENT…'. Repeat it for more.
+        publish: A public name for the result's file, such as campaign-42/master.mp4; name the OUTPUT if there are
+            several. The latest job that asked for a name, and finished, has it. Repeat it for more.
         request_id: Identity of this call: repeating it with the same id never makes a second job.
         who: Who asks, for the job's history.
         wait: Wait until the job has ended; the exit code says how.
@@ -85,6 +88,7 @@ def submit(
         max_attempts=max_attempts,
         deadline_s=deadline,
         subscribers=notify,
+        publish=publish,
         who=who,
     )
 
@@ -100,13 +104,17 @@ def submit(
     if answer is not None:
         # Waited for, or no machine of the fleet could ever run it: then it has failed already.
         return print_answer(answer, as_json=json)
-    if json:
-        print_json({"job_id": job.id, "disposition": job.disposition})
-    else:
-        print(job.id)
-        if job.disposition != "new":
-            print(f"{job.disposition}: no second job was made", file=sys.stderr)
+    _print_job(job, as_json=json)
     return Exit.FINISHED
+
+
+def _print_job(job: AsyncJobHandle, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"job_id": job.id, "disposition": job.disposition})
+        return
+    print(job.id)
+    if job.disposition != "new":
+        print(f"{job.disposition}: no second job was made", file=sys.stderr)
 
 
 def _inputs_of(pairs: Iterable[str]) -> dict[str, str]:

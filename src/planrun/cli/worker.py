@@ -64,6 +64,10 @@ class WorkerFlags:
     )
     dedup_size: Annotated[int, _option("How many ended attempts are remembered; 0: none.")] = DEFAULTS.dedup_size
     gc_grace_s: Annotated[float, _option("Seconds that files of lost attempts are kept.")] = DEFAULTS.gc_grace_s
+    job_ttl_s: Annotated[float, _option("Seconds that ended jobs stay in the ledger before they are archived.")] = (
+        DEFAULTS.job_ttl_s
+    )
+    ids_ttl_s: Annotated[float, _option("Seconds that the ids of archived jobs are still known.")] = DEFAULTS.ids_ttl_s
     disk_free_bytes_min: Annotated[int, _option("Bytes that always stay free on the scratch disk.")] = (
         DEFAULTS.disk_free_bytes_min
     )
@@ -95,6 +99,8 @@ class WorkerFlags:
             drain_grace_s=self.drain_grace_s,
             health=self.health,
             gc_grace_s=self.gc_grace_s,
+            job_ttl_s=self.job_ttl_s,
+            ids_ttl_s=self.ids_ttl_s,
             disk_free_bytes_min=self.disk_free_bytes_min,
             pass_environment=self.pass_environment,
         )

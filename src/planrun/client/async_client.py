@@ -31,7 +31,9 @@ from planrun.core.messages import (
 )
 from planrun.core.names import NAME_RULE, is_name
 from planrun.core.pauses import PauseRequest
+from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.collector import Collector
+from planrun.orchestrator.retention import LOOK_EVERY_MS, Retention, in_words
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.wiring import scratch_root
 
@@ -39,6 +41,7 @@ SLICE = 100  # jobs per transaction of a bulk submit: renewals get in between
 TEND_EVERY_S = 2.0  # at least; at once when a lease or deadline is known to end
 LOOK_AT_LEAST_EVERY_S = 5.0  # should a wake-up ever be missed
 SUBMIT_TIMEOUT_S = 30.0
+DRY_RUN_MAX = 1_000  # of each: who wants to know what would go reads no more
 _PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 
@@ -114,7 +117,10 @@ class AsyncClient(Looking):
     async def _admitted(self, asked: Asked) -> SubmitRequest:
         """The request, unless an input cannot be read and the ledger does not know the call yet."""
         request = asked.request
-        if asked.unreadable and await self._ledger.job(request.namespace, request.request_id) is None:
+        if not asked.unreadable:
+            return request
+        name = (request.namespace, request.request_id)
+        if await self._ledger.job(*name) is None and await self._ledger.archived(*name) is None:
             raise Invalid(asked.unreadable)
         return request
 
@@ -283,15 +289,19 @@ class AsyncClient(Looking):
         """
         await self._ledger.backup(str(path))
 
-    async def collect(self, *, grace_s: float, scratch: Path | None = None) -> Sequence[str]:
-        """Remove what lost attempts left behind, by the ledger's word, as the workers do.
+    async def collect(
+        self, *, grace_s: float, scratch: Path | None = None, dry_run: bool = False, now: bool = False
+    ) -> Sequence[str]:
+        """Remove what was kept long enough, and what lost attempts left behind, by the ledger's word, as workers do.
 
         Args:
             grace_s: Objects of attempts that ended less than so many seconds ago stay.
             scratch: The workers' `--scratch`; None: beside the ledger.
+            dry_run: Remove nothing.
+            now: Do not wait until the wall clock is beyond doubt after it was stepped.
 
         Returns:
-            What has gone: keys of objects and paths of folders.
+            What has gone, or would go at first: results, jobs, messages, ids, keys of objects and paths of folders.
 
         Raises:
             Invalid: Not a span of time.
@@ -301,9 +311,28 @@ class AsyncClient(Looking):
             raise Invalid(f"grace {grace_s}: use seconds, 0 or more")
         gone: list[str] = []
         root = scratch_root(self._place, scratch)
-        collector = Collector(self._ledger, self._store, scratch=root, gc_grace_s=grace_s, tell=gone.append)
-        while await collector.tick(0) == 0:  # a full page of garbage is followed by another one
-            pass
+        collector = Collector(
+            self._ledger, self._store, scratch=root, gc_grace_s=grace_s, dry_run=dry_run, tell=gone.append
+        )
+        if dry_run:
+            gone += in_words(await self._ledger.stale(limit=DRY_RUN_MAX))
+            await collector.tick(0)
+            return gone
+        retention = Retention(
+            self._ledger,
+            Archive(self._place.archive),
+            keep=None,
+            logs=self._place.logs,
+            believe_clock=now,
+            tell=gone.append,
+        )
+        before = -1
+        while len(gone) > before:  # where a result has gone, its files go next, and then perhaps its job
+            before = len(gone)
+            while await retention.tick(0) < LOOK_EVERY_MS:
+                pass
+            while await collector.tick(0) == 0:
+                pass
         return gone
 
     @contextlib.asynccontextmanager

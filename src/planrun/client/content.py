@@ -46,6 +46,7 @@ class SubmitOptions(TypedDict, total=False):
     max_attempts: int
     deadline_s: float | None
     subscribers: Sequence[str]
+    publish: Sequence[str]
     who: str
 
 
@@ -70,6 +71,8 @@ class Submit:
         max_attempts: How often the job may fail by its own fault before it ends as exhausted.
         deadline_s: The job fails if it has not ended so many seconds from now.
         subscribers: Routes that get the answer, `webhook:https://…` or `command:PROGRAM ARGUMENT…`.
+        publish: Public names such as `campaign-42/master.mp4`, or `campaign-42/master.mp4=OUTPUT` if the job returns
+            several files: once it has finished a copy stands there, unless one that asked for the name later has, too.
         who: Who asks, for the history.
     """
 
@@ -86,6 +89,7 @@ class Submit:
     max_attempts: int = 4
     deadline_s: float | None = None
     subscribers: Sequence[str] = ()
+    publish: Sequence[str] = ()
     who: str = ""
 
 
@@ -115,7 +119,8 @@ def ask(submit: Submit, *, request_id: str, wall_ms: int) -> Asked:
     """
     _check_names(submit)
     _check_numbers(submit)
-    for route in submit.subscribers:
+    routes = (*submit.subscribers, *(f"publish:{name}" for name in submit.publish))
+    for route in routes:
         check_route(route)
     params = dict(submit.params)
     check_json(params, bytes_max=PARAMS_BYTES_MAX, what="params")
@@ -154,7 +159,7 @@ def ask(submit: Submit, *, request_id: str, wall_ms: int) -> Asked:
         delay_s=submit.delay_s,
         max_attempts=submit.max_attempts,
         deadline_at_ms=None if submit.deadline_s is None else wall_ms + int(submit.deadline_s * 1000),
-        subscribers=tuple(submit.subscribers),
+        subscribers=routes,
         who=submit.who,
     )
     return Asked(request, unreadable)
@@ -181,6 +186,7 @@ def _check_names(submit: Submit) -> None:
     ]
     _mapping("params", submit.params)
     _texts("subscribers", submit.subscribers)
+    _texts("publish", submit.publish)
     for what, name in named:
         if not isinstance(name, str) or not is_name(name):
             raise Invalid(f"{what} {name!r}: use {NAME_RULE}")

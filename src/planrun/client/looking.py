@@ -14,7 +14,8 @@ from planrun.client.living import find_dead
 from planrun.clock import BlockingClock, Clock, SystemClock
 from planrun.config import place_of, url_from
 from planrun.core.coverage import Coverage, coverage
-from planrun.core.errors import Invalid, PlanrunError, UnknownJob
+from planrun.core.errors import Invalid, PlanrunError, ResultGone, UnknownJob
+from planrun.core.keeping import archive_file
 from planrun.core.life import State
 from planrun.core.listing import ListQuery
 from planrun.core.messages import AttemptRow, EventRow, JobRow
@@ -24,6 +25,8 @@ from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 from planrun.wiring import blocking_view, open_ledger, open_store
+
+ENDED_IN_WORDS = {State.FINISHED: "finished", State.FAILED: "failed", State.CANCELED: "been canceled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class Looking:
 
         Raises:
             UnknownJob: No such job.
+            ResultGone: It ended long ago, and is in the archive. So do all verbs that name a job.
         """
         return await self._row(job, None)
 
@@ -209,9 +213,16 @@ class Looking:
         if not isinstance(job, str):
             raise Invalid(f"pass a job id or request id, not {job!r:.80}")
         row = await self._ledger.job(namespace, job)
-        if row is None:
+        if row is not None:
+            return row
+        archived = await self._ledger.archived(namespace, job)
+        if archived is None:
             raise self._unknown(job, namespace)
-        return row
+        file = self._place.archive / archive_file(archived.ended_at_ms)
+        raise ResultGone(
+            f"{archived.job_id} has {ENDED_IN_WORDS[archived.state]}, and is no longer kept here; "
+            f"its record is in the archive: grep {archived.job_id} {file}"
+        )
 
     def _unknown(self, job: str, namespace: str | None = None) -> UnknownJob:
         where = "" if namespace is None else f" in namespace {namespace}"

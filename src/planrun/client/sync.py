@@ -194,9 +194,11 @@ class Client:
         """See `AsyncClient.backup`."""
         self._run(lambda: self._client.backup(path))
 
-    def collect(self, *, grace_s: float, scratch: Path | None = None) -> Sequence[str]:
+    def collect(
+        self, *, grace_s: float, scratch: Path | None = None, dry_run: bool = False, now: bool = False
+    ) -> Sequence[str]:
         """See `AsyncClient.collect`."""
-        return self._run(lambda: self._client.collect(grace_s=grace_s, scratch=scratch))
+        return self._run(lambda: self._client.collect(grace_s=grace_s, scratch=scratch, dry_run=dry_run, now=now))
 
     def _held(self, job: AsyncJobHandle) -> JobHandle:
         return JobHandle(self, job.id, job.disposition)

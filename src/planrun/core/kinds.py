@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
+DAY_S = 86_400
+RESULT_TTL_S = 14 * DAY_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,7 @@ class Kind:
         output_bytes_max: What scratch may hold; reserved on disk before the job starts, and enforced.
         memory_bytes_max: Resident memory of the whole tree; 0: no limit. Reserved and enforced.
         log_bytes_max: What is kept of the printed lines: the first and the last half.
+        result_ttl_s: How long a result is kept after its job ended; then its files go and its key is free.
     """
 
     kind: str
@@ -35,3 +38,4 @@ class Kind:
     output_bytes_max: int = 1 * GIB
     memory_bytes_max: int = 0
     log_bytes_max: int = 2 * MIB
+    result_ttl_s: float = RESULT_TTL_S

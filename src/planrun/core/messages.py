@@ -10,6 +10,7 @@ from typing import Any, dataclass_transform
 
 import msgspec
 
+from planrun.core.kinds import RESULT_TTL_S
 from planrun.core.life import Outcome, Reason, State
 
 
@@ -68,12 +69,17 @@ class SubmitReply(Struct, kw_only=True):
 
 
 class Handler(Struct, kw_only=True):
-    """What one worker can run. `missing` names the needs that this machine lacks: the kind is then not offered."""
+    """What one worker can run. `missing` names the needs that this machine lacks: the kind is then not offered.
+
+    Attributes:
+        result_ttl_s: How long results of this kind and version are kept after their job ended.
+    """
 
     kind: str
     version: str
     needs: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    result_ttl_s: float = RESULT_TTL_S
 
 
 class WorkerRow(Struct, kw_only=True):
@@ -395,12 +401,3 @@ class Due(Struct, kw_only=True):
     holders: tuple[WorkerRow, ...] = ()
     lease_ms: int | None = None  # when the first lease runs out
     next_ms: int | None = None  # the earliest time at which one of the above may become true
-
-
-class Garbage(Struct, kw_only=True):
-    """An attempt whose objects nobody can ever see: what of them must stay, and whether one visit is the last."""
-
-    namespace: str
-    lease: Lease
-    keep: tuple[str, ...] = ()
-    final: bool = False

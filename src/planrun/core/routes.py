@@ -2,6 +2,7 @@
 
 webhook:https://app.example/answers     POSTed there as JSON
 command:/usr/bin/notify --job done      a program, started with the answer on its standard input
+publish:campaign-42/master.mp4=film     the output `film`, as a file of that name in the public folder
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from planrun.core.errors import Invalid
+from planrun.core.spelling import NAME_RULE, is_name
 
 ROUTE_LENGTH_MAX = 2000
+PUBLIC_NAME_CHARS_MAX = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,15 @@ class Command:
     argv: tuple[str, ...]
 
 
-def check_route(text: str) -> Webhook | Command:
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """A public name, and the output that is to stand there; empty: the only one."""
+
+    name: str
+    output: str
+
+
+def check_route(text: str) -> Webhook | Command | Publish:
     """Read a route.
 
     Raises:
@@ -41,8 +52,10 @@ def check_route(text: str) -> Webhook | Command:
             return _webhook(rest)
         case "command":
             return _command(rest)
+        case "publish":
+            return _publish(rest)
         case _:
-            raise Invalid(f"route {text!r}: write webhook:https://… or command:PROGRAM ARGUMENTS")
+            raise Invalid(f"route {text!r}: write webhook:https://…, command:PROGRAM ARGUMENTS or publish:NAME")
 
 
 def _webhook(url: str) -> Webhook:
@@ -57,6 +70,15 @@ def _webhook(url: str) -> Webhook:
     if not usable:
         raise Invalid(f"webhook {url!r}: write a full address such as https://app.example/answers")
     return Webhook(url)
+
+
+def _publish(text: str) -> Publish:
+    name, equals, output = text.partition("=")
+    if len(name) > PUBLIC_NAME_CHARS_MAX or not all(is_name(part) for part in name.split("/")):
+        raise Invalid(f"public name {name!r:.200}: write parts such as campaign-42/master.mp4, each of {NAME_RULE}")
+    if equals and not is_name(output):
+        raise Invalid(f"public name {name}: {output!r:.200} is no output name; use {NAME_RULE}")
+    return Publish(name, output)
 
 
 def _command(line: str) -> Command:

@@ -10,12 +10,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from planrun.core.errors import Invalid
-from planrun.core.kinds import GIB, MIB, Kind
+from planrun.core.kinds import DAY_S, GIB, MIB, Kind
 from planrun.core.spelling import NAME_RULE, is_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d)")
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": DAY_S}
 _UNITS = {"B": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB, "TiB": 1024 * GIB}
 
 _DEFAULTS = Kind(kind="", version="", module="")
@@ -37,6 +39,7 @@ def job(
     output_bytes_max: int | str = _DEFAULTS.output_bytes_max,
     memory_bytes_max: int | str = _DEFAULTS.memory_bytes_max,
     log_bytes_max: int | str = _DEFAULTS.log_bytes_max,
+    result_ttl: float | str = _DEFAULTS.result_ttl_s,
 ) -> Callable[[F], F]:
     """Declare that a function runs a kind of job. The function stays callable as it is.
 
@@ -51,6 +54,7 @@ def job(
         output_bytes_max: What its scratch may hold, in bytes or as text such as "2GiB".
         memory_bytes_max: Resident memory of all its processes; 0: no limit.
         log_bytes_max: What is kept of its printed lines.
+        result_ttl: How long its results are kept after the job ended, in seconds or as text such as "30d".
 
     Raises:
         Invalid: The declaration cannot be right; the text says why.
@@ -70,6 +74,7 @@ def job(
         output_bytes_max=_size(output_bytes_max, where, "output_bytes_max", least=1),
         memory_bytes_max=_size(memory_bytes_max, where, "memory_bytes_max", least=0),
         log_bytes_max=_size(log_bytes_max, where, "log_bytes_max", least=1024),
+        result_ttl_s=_span(result_ttl, where, "result_ttl"),
     )
 
     def register(function: F) -> F:
@@ -165,6 +170,15 @@ def _duration(given: float, where: str, what: str) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given) or given <= 0:
         raise Invalid(f"{where}: {what} is {given!r}; use seconds above 0")
     return float(given)
+
+
+def _span(given: float | str, where: str, what: str) -> float:
+    if isinstance(given, str):
+        parts = _SPAN.fullmatch(given.strip())
+        if parts is None:
+            raise Invalid(f'{where}: {what} is {given!r}; use seconds, or text such as "90min", "12h" or "30d"')
+        given = float(parts[1]) * _SECONDS[parts[2]]
+    return _duration(given, where, what)
 
 
 def _size(given: int | str, where: str, what: str, *, least: int) -> int:

@@ -41,6 +41,7 @@ class Declared(TypedDict, total=False):
     output_bytes_max: int | str
     memory_bytes_max: int | str
     log_bytes_max: int | str
+    result_ttl: float | str
 
 
 def command(kind: str, arguments: Sequence[str], **declared: Unpack[Declared]) -> None:

@@ -8,10 +8,11 @@ Source of the rules: docs/concepts/leases-and-fencing.md. The transitions are th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from planrun.core.coverage import OpenJobs
+from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
@@ -20,7 +21,6 @@ from planrun.core.messages import (
     CheckpointRequest,
     Due,
     EventRow,
-    Garbage,
     Granted,
     GrantRequest,
     JobRow,
@@ -59,6 +59,7 @@ class Ledger(Protocol):
 
         Raises:
             Conflict: A request id or key is taken by other content. Nothing of the call was written.
+            ResultGone: A repeated request names subscribers, but the answer is no longer kept. Likewise.
         """
         ...
 
@@ -76,6 +77,10 @@ class Ledger(Protocol):
 
     async def result(self, job_id: str) -> Result | None:
         """The one answer of an ended job; None while it is open or once its result is no longer kept."""
+        ...
+
+    async def archived(self, namespace: str | None, job_id: str) -> Archived | None:
+        """How a job ended whose record is in the archive; asked like `job`. None: not, or not known any more."""
         ...
 
     async def jobs(self, query: ListQuery) -> tuple[list[JobRow], int | None]:
@@ -208,13 +213,43 @@ class Ledger(Protocol):
         """Messages that are owed now; each is due again in `retry_ms` or later unless it gets confirmed."""
         ...
 
-    async def confirm(self, msg_id: str) -> None: ...
+    async def confirm(self, msg_id: str, *, what: str = "", detail: str = "") -> None:
+        """A message has arrived; `what` and `detail` go into the job's history, once."""
+        ...
+
+    async def holder_of(self, namespace: str, name: str) -> str | None:
+        """The job whose file belongs at a public name: of those that finished, the one that asked for it last."""
+        ...
 
     async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
         """Attempts that lost, whose objects may be deleted."""
         ...
 
     async def collected(self, lease: Lease) -> None: ...
+
+    async def doubt(self) -> int:
+        """Look at the clocks: how much longer, in milliseconds, ages on the wall clock are not to be acted upon."""
+        ...
+
+    async def keep(self, keep: Keep) -> None:
+        """How long things are kept from now on, whoever looks after this ledger. The last one to say so is right."""
+        ...
+
+    async def stale(self, *, limit: int) -> Stale:
+        """What has been kept long enough, at most `limit` of each. Nothing of which a message is still owed."""
+        ...
+
+    async def records(self, job_ids: Sequence[str]) -> list[Record]:
+        """All that is known of these ended jobs, as lines of the archive."""
+        ...
+
+    async def drop(self, stale: Stale, *, archived: Mapping[str, int]) -> Stale:
+        """Drop what is still stale, and return it. First a result goes from the ledger; its files are garbage then.
+
+        Args:
+            archived: The jobs whose record is durable, each with `Record.seen`: only these go, unless more happened.
+        """
+        ...
 
     async def backup(self, path: str) -> None:
         """Copy the ledger, consistent, while everything goes on; the copy is looked through before it counts.

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from planrun.core.errors import StorageError
-from planrun.core.messages import Garbage
+from planrun.core.keeping import Garbage
 from planrun.core.names import attempt_prefix
 from planrun.folders import remove_folder
 from planrun.ledger.contract import Ledger
@@ -38,6 +38,7 @@ class Collector:
         *,
         scratch: Path,
         gc_grace_s: float,
+        dry_run: bool = False,
         tell: Callable[[str], None] = lambda name: None,
     ) -> None:
         """
@@ -45,6 +46,7 @@ class Collector:
             scratch: Root of the attempts' folders *of this ledger*, each named by its token in hex. Two
                 ledgers must never share one: their tokens are alike.
             gc_grace_s: How long objects of lost attempts stay, to help people look into them. Seconds.
+            dry_run: Only tell, and remove nothing.
             tell: Called with the key of each object, and the path of each folder, that has gone.
         """
         self._ledger = ledger
@@ -52,6 +54,7 @@ class Collector:
         self._scratch = scratch
         self._grace_ms = round(gc_grace_s * 1000)
         self._told: set[Path] = set()
+        self._dry_run = dry_run
         self._tell = tell
 
     async def tick(self, now_ms: int) -> int:
@@ -69,7 +72,7 @@ class Collector:
             except StorageError as error:
                 failed = error
                 continue
-            if garbage.final:  # else its prefix is visited again
+            if garbage.final and not self._dry_run:  # else its prefix is visited again
                 await self._ledger.collected(garbage.lease)
                 gone += 1
         if failed is not None:
@@ -82,7 +85,8 @@ class Collector:
         prefix = attempt_prefix(garbage.namespace, lease.job_id, lease.attempt, lease.token)
         for key in self._store.keys(prefix):
             if key not in garbage.keep:
-                self._store.delete(key)
+                if not self._dry_run:
+                    self._store.delete(key)
                 self._tell(key)
 
     async def _collect_scratch(self) -> None:
@@ -108,7 +112,8 @@ class Collector:
 
     def _remove(self, folder: Path) -> None:
         try:
-            remove_folder(folder)
+            if not self._dry_run:
+                remove_folder(folder)
             self._tell(str(folder))
         except OSError as error:
             if folder not in self._told:

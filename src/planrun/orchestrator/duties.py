@@ -1,6 +1,6 @@
-"""What any process that has the ledger open can do for all: sweep, announce, collect.
+"""What any process that has the ledger open can do for all: sweep, announce, collect, drop.
 
-Three small loops, so that a receiver that does not answer delays no lease, and a full store no
+Small loops, so that a receiver that does not answer delays no lease, and a full store no
 answer. A loop that fails says so, now and then, and goes on: everything is looked at afresh each time.
 """
 
@@ -17,6 +17,7 @@ from planrun.core.errors import PlanrunError
 from planrun.ledger.contract import Ledger
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.orchestrator.watch import Watch
 
@@ -29,20 +30,28 @@ _log = logging.getLogger("planrun.duties")
 
 
 class Duties:
-    """Runs sweeper, outbox and collector."""
+    """Runs sweeper, outbox, collector and retention."""
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, *, sweeper: Sweeper, outbox: Outbox, collector: Collector | None
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        sweeper: Sweeper,
+        outbox: Outbox,
+        collector: Collector | None,
+        retention: Retention | None = None,
     ) -> None:
         """
         Args:
-            collector: None where this process may not delete files.
+            collector, retention: None where this process may not delete files.
         """
         self._ledger = ledger
         self._clock = clock
         self._sweeper = sweeper
         self._outbox = outbox
         self._collector = collector
+        self._retention = retention
         self._delivering = asyncio.Lock()
         self._watch = Watch(sweeper.bury_if_dead, clock)
         self._told_at_ms: dict[str, int] = {}
@@ -56,6 +65,8 @@ class Duties:
         loops.append(self._repeat("announce", self._announce, self._wait_for_change))
         if self._collector is not None:
             loops.append(self._repeat("collect", partial(self._collect, self._collector), self._wait_until))
+        if self._retention is not None:
+            loops.append(self._repeat("drop what is kept long enough", self._retention.tick, self._wait_until))
         tasks = [asyncio.create_task(loop) for loop in loops]
         try:
             await stop.wait()

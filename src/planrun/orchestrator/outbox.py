@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from planrun.clock import Clock
-from planrun.core.errors import Invalid
+from planrun.core.errors import Invalid, PlanrunError
 from planrun.core.messages import Message
-from planrun.core.routes import Command, Webhook, check_route
+from planrun.core.routes import Command, Publish, Webhook, check_route
 from planrun.ledger.contract import Ledger
+from planrun.orchestrator.publisher import Busy, Publisher
 from planrun.orchestrator.sweeper import next_look_ms
 from planrun.program import ProgramFailed, run_program
 
@@ -37,10 +38,17 @@ class Outbox:
     """Takes what is owed, delivers it, confirms it. Belongs to one event loop."""
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, *, environment: Mapping[str, str], webhook_secret: str = ""
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        publisher: Publisher,
+        environment: Mapping[str, str],
+        webhook_secret: str = "",
     ) -> None:
         """
         Args:
+            publisher: Writes the files of `publish:` routes.
             environment: What the programs of `command:` routes see.
             webhook_secret: Signs webhooks; empty: they are not signed.
         """
@@ -49,6 +57,8 @@ class Outbox:
         self._environment = environment
         self._webhook_secret = webhook_secret
         self._webhooks: WebhookSender | None = None
+        self._publisher = publisher
+        self._publishing: dict[str, asyncio.Task[None]] = {}
 
     async def tick(self, now_ms: int) -> int:
         """Deliver what is due, at most as long as one delivery may take.
@@ -67,23 +77,28 @@ class Outbox:
         return now_ms
 
     async def close(self) -> None:
+        self._publisher.close()
+        await asyncio.gather(*self._publishing.values(), return_exceptions=True)
         if self._webhooks is not None:
             await self._webhooks.close()
 
     async def _deliver(self, message: Message) -> None:
         try:
-            await self._send(message)
+            route = check_route(message.route)
+        except Invalid as error:  # written by a planrun that knows more routes than this one
+            self._say(message, str(error))
+            return
+        if isinstance(route, Publish):
+            self._begin_to_publish(message, route)
+            return
+        try:
+            await self._send(message, route)
         except _Undelivered as error:
-            level = logging.ERROR if message.tries >= ALARM_AT_TRIES else logging.WARNING
-            _log.log(level, "answer %s is not delivered (try %d): %s", message.msg_id, message.tries, error)
+            self._say(message, str(error))
         else:
             await self._ledger.confirm(message.msg_id)
 
-    async def _send(self, message: Message) -> None:
-        try:
-            route = check_route(message.route)
-        except Invalid as error:  # written by a planrun that knows more routes than this one
-            raise _Undelivered(str(error)) from None
+    async def _send(self, message: Message, route: Webhook | Command) -> None:
         match route:
             case Webhook(url):
                 await self._send_webhook(url, message)
@@ -91,6 +106,28 @@ class Outbox:
                 await self._run_command(argv, message)
             case _:
                 assert_never(route)
+
+    def _begin_to_publish(self, message: Message, route: Publish) -> None:
+        """A large file takes its time: nobody else's answer waits for it."""
+        if message.msg_id not in self._publishing:
+            task = asyncio.create_task(self._publish(message, route))
+            self._publishing[message.msg_id] = task
+            task.add_done_callback(lambda _: self._publishing.pop(message.msg_id))
+
+    async def _publish(self, message: Message, route: Publish) -> None:
+        try:
+            said = await self._publisher.publish(message.body, route)
+            await self._ledger.confirm(message.msg_id, what=said.what, detail=said.detail)
+        except Busy:
+            _log.debug("%s is not published now", route.name)
+        except PlanrunError as error:
+            self._say(message, str(error))
+        except Exception:
+            _log.exception("%s could not be published, and is tried again", route.name)
+
+    def _say(self, message: Message, why: str) -> None:
+        level = logging.ERROR if message.tries >= ALARM_AT_TRIES else logging.WARNING
+        _log.log(level, "answer %s is not delivered (try %d): %s", message.msg_id, message.tries, why)
 
     async def _send_webhook(self, url: str, message: Message) -> None:
         # The HTTP client takes 0.15 s to import: only those pay who have a webhook.

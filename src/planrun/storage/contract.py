@@ -42,8 +42,12 @@ class Store(Protocol):
         """Size in bytes, None if there is no such object."""
         ...
 
-    def get(self, key: str, target: Path, *, sha256: str) -> None:
-        """Copy an object to a local file and verify its digest; a wrong digest is a StorageError."""
+    def get(self, key: str, target: Path, *, sha256: str, before_chunk: Callable[[], None] = lambda: None) -> None:
+        """Copy an object to a local file and verify its digest; a wrong digest is a StorageError.
+
+        Args:
+            before_chunk: Called before every chunk; what it raises ends the copy, and nothing is left.
+        """
         ...
 
     def local_path(self, key: str) -> Path | None:

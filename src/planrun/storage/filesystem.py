@@ -66,13 +66,13 @@ class FilesystemStore:
         with _in_words(f"cannot look at {key}", self._root):
             return _size_of(self._root / key)
 
-    def get(self, key: str, target: Path, *, sha256: str) -> None:
+    def get(self, key: str, target: Path, *, sha256: str, before_chunk: Callable[[], None] = lambda: None) -> None:
         """See `Store.get`. Nothing is left at `target` after an error."""
         _check_key(key)
         with _in_words(f"cannot copy {key} to {target}", target.parent):
             try:
                 with target.open("wb", buffering=0) as out:
-                    found, _ = _pour(self._root / key, out.fileno(), lambda: None)
+                    found, _ = _pour(self._root / key, out.fileno(), before_chunk)
                 if found != sha256:
                     raise StorageError(
                         f"{key} is damaged: its digest is {found}, not {sha256}; restore it from a backup"

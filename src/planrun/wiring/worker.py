@@ -14,12 +14,16 @@ from pathlib import Path
 from planrun.clock import SystemClock
 from planrun.config import Place, place_of
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
+from planrun.core.keeping import Keep
 from planrun.core.messages import WorkerRow
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import WorkerLock
+from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
 from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.publisher import Publisher
+from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.wiring import open_ledger, open_store, scratch_root
 from planrun.worker.attempt import Tools
@@ -79,7 +83,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     )
     tools = Tools(ledger, store, clock, Keeper(ledger, clock, options, row.incarnation), who=row.name)
     stop = asyncio.Event()
-    duties = asyncio.create_task(_duties(tools, options, row, scratch).run(stop))
+    duties = asyncio.create_task(_duties(tools, options, row, place, scratch).run(stop))
     try:
         await ledger.register(row)
         _greet(row, catalog, place, level)
@@ -129,7 +133,7 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRo
     )
 
 
-def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, scratch: Path) -> Duties:
+def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path) -> Duties:
     secret = os.environ.get(WEBHOOK_SECRET_VARIABLE, "")
     return Duties(
         tools.ledger,
@@ -140,8 +144,20 @@ def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, scratch: Path)
             proof_of_death=options.proof_of_death,
             clear=partial(clear_after, scratch),
         ),
-        outbox=Outbox(tools.ledger, tools.clock, environment=os.environ, webhook_secret=secret),
+        outbox=Outbox(
+            tools.ledger,
+            tools.clock,
+            publisher=Publisher(tools.ledger, tools.store, place.public),
+            environment=os.environ,
+            webhook_secret=secret,
+        ),
         collector=Collector(tools.ledger, tools.store, scratch=scratch, gc_grace_s=options.gc_grace_s),
+        retention=Retention(
+            tools.ledger,
+            Archive(place.archive),
+            keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
+            logs=place.logs,
+        ),
     )
 
 

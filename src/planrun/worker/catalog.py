@@ -74,6 +74,7 @@ def open_catalog(
             version=kind.version,
             needs=kind.needs,
             missing=tuple(need for need in kind.needs if need not in has),
+            result_ttl_s=kind.result_ttl_s,
         )
         for kind in kinds
     )

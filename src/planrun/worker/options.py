@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planrun.core.errors import Invalid
+from planrun.core.keeping import IDS_TTL_S, IDS_TTL_S_MIN, JOB_TTL_S
 from planrun.core.kinds import MIB
 from planrun.core.names import NAME_RULE, is_name
 
@@ -27,6 +28,8 @@ class WorkerOptions:
     drain_grace_s: On SIGTERM, how long jobs may go on, to end by themselves, before they are handed back.
     health: Command that must exit 0 before work is taken; empty: none.
     gc_grace_s: How long files of lost attempts stay before they are collected.
+    job_ttl_s: How long ended jobs stay in the ledger before they are archived, for all workers of the ledger.
+    ids_ttl_s: How long the ids of archived jobs are still known, for all workers of the ledger.
     disk_free_bytes_min: Always left free on the scratch disk.
     pass_environment: Further environment variables that job code may see.
 
@@ -49,6 +52,8 @@ class WorkerOptions:
     drain_grace_s: float = 0
     health: str = ""
     gc_grace_s: float = 24 * 3600
+    job_ttl_s: float = JOB_TTL_S
+    ids_ttl_s: float = IDS_TTL_S
     disk_free_bytes_min: int = 64 * MIB
     pass_environment: tuple[str, ...] = ()
 
@@ -79,6 +84,8 @@ _LEAST = {
     "checkpoint_grace_s": 0,
     "drain_grace_s": 0,
     "gc_grace_s": 0,
+    "job_ttl_s": 0,
+    "ids_ttl_s": IDS_TTL_S_MIN,
     "disk_free_bytes_min": 0,
 }
 

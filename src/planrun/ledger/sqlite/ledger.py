@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.coverage import OpenJobs
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
+from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
@@ -23,7 +24,6 @@ from planrun.core.messages import (
     CheckpointRequest,
     Due,
     EventRow,
-    Garbage,
     Granted,
     GrantRequest,
     JobRow,
@@ -52,7 +52,19 @@ from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
 from planrun.ledger.tx import Tx
-from planrun.ledger.verbs import duties, ending, fleet, holding, intake, listing, outlook, pausing, reading
+from planrun.ledger.verbs import (
+    answers,
+    duties,
+    ending,
+    fleet,
+    holding,
+    intake,
+    listing,
+    outlook,
+    pausing,
+    reading,
+    retention,
+)
 
 T = TypeVar("T")
 
@@ -115,7 +127,10 @@ class SqliteLedger:
         return await self._read(partial(reading.job, namespace=namespace, job_id=job_id))
 
     async def result(self, job_id: str) -> Result | None:
-        return await self._read(partial(ending.find_result, job_id=job_id))
+        return await self._read(partial(answers.find_result, job_id=job_id))
+
+    async def archived(self, namespace: str | None, job_id: str) -> Archived | None:
+        return await self._read(partial(retention.archived, namespace=namespace, job_id=job_id))
 
     async def jobs(self, query: ListQuery) -> tuple[list[JobRow], int | None]:
         return await self._read(partial(listing.jobs, query=query))
@@ -222,14 +237,33 @@ class SqliteLedger:
     async def take_messages(self, *, limit: int, retry_ms: int) -> list[Message]:
         return await self._write(partial(duties.take_messages, limit=limit, retry_ms=retry_ms))
 
-    async def confirm(self, msg_id: str) -> None:
-        await self._write(partial(duties.confirm, msg_id=msg_id))
+    async def confirm(self, msg_id: str, *, what: str = "", detail: str = "") -> None:
+        await self._write(partial(answers.confirm, msg_id=msg_id, what=what, detail=detail))
+
+    async def holder_of(self, namespace: str, name: str) -> str | None:
+        return await self._read(partial(answers.holder_of, namespace=namespace, name=name))
 
     async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
         return await self._read(partial(duties.garbage, grace_ms=grace_ms, limit=limit))
 
     async def collected(self, lease: Lease) -> None:
         await self._write(partial(duties.collected, lease=lease))
+
+    async def doubt(self) -> int:
+        return await self._write(retention.doubt)
+
+    async def keep(self, keep: Keep) -> None:
+        await self._write(partial(retention.keep, keep=keep))
+
+    async def stale(self, *, limit: int) -> Stale:
+        # Jobs that are held back by a receiver that is gone are looked through, too: not in the way of other reads.
+        return await asyncio.to_thread(self._read_apart, partial(retention.stale, limit=limit))
+
+    async def records(self, job_ids: Sequence[str]) -> list[Record]:
+        return await asyncio.to_thread(self._read_apart, partial(retention.records, job_ids=job_ids))
+
+    async def drop(self, stale: Stale, *, archived: Mapping[str, int]) -> Stale:
+        return await self._write(partial(retention.drop, stale=stale, archived=archived))
 
     async def backup(self, path: str) -> None:
         await asyncio.get_running_loop().run_in_executor(self._reading, back_up, self._reader, Path(path))

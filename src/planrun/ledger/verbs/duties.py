@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planrun.core.keeping import Garbage
 from planrun.core.life import State
-from planrun.core.messages import Checkpoint, Due, Garbage, Lease, Message, Output
+from planrun.core.messages import Checkpoint, Due, Lease, Message, Output
 from planrun.ledger.tx import Tx, dump, load, one
 from planrun.ledger.verbs.ending import lose, overdue
 from planrun.ledger.verbs.fleet import SLICE, worker_row
@@ -110,11 +111,6 @@ def take_messages(tx: Tx, *, limit: int, retry_ms: int) -> list[Message]:
     """Messages that are owed now."""
     rows = tx.rows("take_messages", now_ms=tx.now.boot_ms, limit=limit, retry_ms=retry_ms)
     return [Message(**row) for row in rows]
-
-
-def confirm(tx: Tx, msg_id: str) -> None:
-    """A message has arrived."""
-    tx.rows("confirm", msg_id=msg_id)
 
 
 def garbage(tx: Tx, *, grace_ms: int, limit: int) -> list[Garbage]:

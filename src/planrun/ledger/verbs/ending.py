@@ -15,11 +15,11 @@ from planrun.core.messages import (
     Lease,
     Output,
     ReleaseRequest,
-    Result,
     Settled,
     SettleRequest,
 )
 from planrun.ledger.tx import Row, Tx, dump, load, one
+from planrun.ledger.verbs.answers import owe_answer
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.holding import lost_or_canceled, owns
 
@@ -172,39 +172,6 @@ def end_queued(tx: Tx, job_id: str, state: State, reason: Reason | None, error: 
     if tx.rows("end_queued", job_id=job_id, attempt=job["attempt"], state=state, reason=reason, wall_ms=tx.now.wall_ms):
         note(tx, job_id, reason or state, attempt=job["attempt"], who=who, detail=error.message)
         _conclude(tx, job_id, state, Lease(job_id=job_id, attempt=job["attempt"], token=0), error=error)
-
-
-def owe_answer(tx: Tx, job_id: str) -> None:
-    """Owe the stored answer to every subscriber that is not owed it yet; each body is stored once, for all tries."""
-    result = find_result(tx, job_id)
-    if result is None:
-        return
-    for row in tx.rows("subscribers", job_id=job_id):
-        msg_id = f"result:{job_id}:{row['route']}"
-        body = dump({"msg_id": msg_id, "result": result})
-        tx.rows("insert_message", msg_id=msg_id, route=row["route"], body=body)
-
-
-def find_result(tx: Tx, job_id: str) -> Result | None:
-    """The one answer of an ended job."""
-    row = one(tx, "find_result", job_id=job_id)
-    if row is None:
-        return None
-    return Result(
-        job_id=row["job_id"],
-        namespace=row["namespace"],
-        kind=row["kind"],
-        version=row["version"],
-        state=State(row["state"]),
-        key=row["key"],
-        reason=Reason(row["reason"]) if row["reason"] else None,
-        attempt=row["attempt"],
-        token=row["token"],
-        outputs=load(row["outputs"], tuple[Output, ...]),
-        value=load(row["value"], Any),
-        error=load(row["error"], Failure),
-        ended_at_ms=row["ended_at_ms"],
-    )
 
 
 def _after_resume(kept: list[Checkpoint], attempt: int, outcome: Outcome) -> tuple[list[Checkpoint], bool]:

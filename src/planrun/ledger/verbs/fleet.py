@@ -13,6 +13,7 @@ from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load
 from planrun.ledger.verbs.ending import end_queued
 from planrun.ledger.verbs.pausing import open_pauses
+from planrun.ledger.verbs.retention import remember
 
 SLICE = 200
 
@@ -35,6 +36,7 @@ def register(tx: Tx, worker: WorkerRow) -> None:
         state=worker.state,
         wall_ms=tx.now.wall_ms,
     )
+    remember(tx, worker.handlers)
 
 
 def workers(tx: Tx, *, since_ms: int = 0) -> list[WorkerRow]:

@@ -42,7 +42,7 @@ def grant_first(tx: Tx, requests: Sequence[GrantRequest]) -> Granted | Refused:
 
 def _grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
     refuse_outdated(tx)
-    token = _next_token(tx)
+    token = next_token(tx)
     row = one(
         tx,
         "grant",
@@ -77,7 +77,8 @@ def _grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
     return _granted(request.job_id, request.attempt, token, row)
 
 
-def _next_token(tx: Tx) -> int:
+def next_token(tx: Tx) -> int:
+    """A number above all that were given out before, also before a restore."""
     row = one(tx, "next_n")
     assert row is not None, "the ledger has lost its counter"
     return token_of(row["generation"], row["n"])

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from planrun.core.errors import Conflict
+from planrun.core.errors import Conflict, ResultGone
 from planrun.core.life import ENDED, Reason, State
 from planrun.core.messages import Failure, SubmitReply, SubmitRequest
 from planrun.core.names import job_id_of
 from planrun.ledger.tx import Tx, dump, one
-from planrun.ledger.verbs.ending import end_queued, owe_answer
+from planrun.ledger.verbs.answers import owe_answer, subscribe
+from planrun.ledger.verbs.ending import end_queued
 from planrun.ledger.verbs.fleet import Fleet
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.versions import refuse_outdated
@@ -65,12 +66,19 @@ def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> Su
         joined = one(tx, "join_job", job_id=job_id, priority=request.priority, deadline_at_ms=request.deadline_at_ms)
         disposition = "joined" if joined is not None else "answered"
         note(tx, job_id, disposition, who=request.who, detail=f"request {request.request_id}")
-    _subscribe(tx, request, job_id)
     row = one(tx, "job_state", job_id=job_id)
-    state = State(row["state"]) if row is not None else State.FINISHED
-    if request.subscribers and row is not None and row["ended_at_ms"] is not None:
-        owe_answer(tx, job_id)
-    return SubmitReply(job_id=job_id, disposition=disposition, state=state)
+    kept = row if row is not None else one(tx, "find_archived", job_id=job_id, namespace=None)
+    assert kept is not None, "a request id outlives its job"
+    if request.subscribers:
+        if row is None or row["result_gone_at_ms"] is not None:
+            raise ResultGone(
+                f"request {request.request_id} was answered before (job {job_id}), and its result is no longer kept: "
+                f"nothing could be sent to {request.subscribers[0]}; use a fresh request id to have it run again"
+            )
+        _subscribe(tx, request, job_id)
+        if row["ended_at_ms"] is not None:
+            owe_answer(tx, job_id)
+    return SubmitReply(job_id=job_id, disposition=disposition, state=State(kept["state"]))
 
 
 def _create(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
@@ -123,4 +131,4 @@ def _remember(tx: Tx, request: SubmitRequest, job_id: str) -> None:
 
 def _subscribe(tx: Tx, request: SubmitRequest, job_id: str) -> None:
     for route in request.subscribers:
-        tx.rows("insert_subscriber", job_id=job_id, route=route)
+        subscribe(tx, job_id, route)

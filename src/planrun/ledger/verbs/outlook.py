@@ -9,7 +9,7 @@ from planrun.core.pauses import find_pause
 from planrun.core.routing import CAPABILITY_TTL_MS, Offered, find_route
 from planrun.core.why import AHEAD_MAX, Ahead, Outlook
 from planrun.ledger.tx import Tx, dump
-from planrun.ledger.verbs import ending, reading
+from planrun.ledger.verbs import answers, reading
 from planrun.ledger.verbs.fleet import running, workers
 from planrun.ledger.verbs.pausing import open_pauses
 
@@ -20,7 +20,7 @@ def outlook(tx: Tx, job_id: str) -> Outlook | None:
     if job is None:
         return None
     attempts = reading.attempts(tx, job.job_id)
-    result = ending.find_result(tx, job.job_id)
+    result = answers.find_result(tx, job.job_id)
     fleet = tuple(workers(tx, since_ms=tx.now.wall_ms - CAPABILITY_TTL_MS))
     return Outlook(
         job=job,

@@ -1,3 +1,3 @@
 -- A message has arrived.
 -- Fence: once.
-UPDATE outbox SET confirmed = 1 WHERE msg_id = :msg_id AND confirmed = 0 RETURNING msg_id;
+UPDATE outbox SET confirmed = 1, confirmed_at_ms = :wall_ms WHERE msg_id = :msg_id AND confirmed = 0 RETURNING msg_id;

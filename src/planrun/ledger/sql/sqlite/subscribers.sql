@@ -1,1 +1,1 @@
-SELECT route FROM subscriber WHERE job_id = :job_id ORDER BY route;
+SELECT route, seq FROM subscriber WHERE job_id = :job_id AND told = 0 ORDER BY route;

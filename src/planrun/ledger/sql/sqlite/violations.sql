@@ -18,8 +18,12 @@ SELECT 'job ' || r.job_id || ' finished by a token that did not win' FROM result
 UNION ALL
 SELECT 'job ' || s.job_id || ' has ended, but ' || s.route || ' is not owed its answer'
   FROM subscriber AS s JOIN job AS j ON j.job_id = s.job_id
- WHERE j.ended_at_ms IS NOT NULL
+ WHERE j.ended_at_ms IS NOT NULL AND s.told = 0
    AND NOT EXISTS (SELECT 1 FROM outbox AS o WHERE o.msg_id = 'result:' || s.job_id || ':' || s.route)
+UNION ALL
+SELECT 'job ' || substr(o.msg_id, 8, 36) || ' has no result any more, but ' || o.route || ' is owed it'
+  FROM outbox AS o LEFT JOIN job AS j ON j.job_id = substr(o.msg_id, 8, 36)
+ WHERE o.confirmed = 0 AND (j.job_id IS NULL OR j.result_gone_at_ms IS NOT NULL)
 UNION ALL
 SELECT 'job ' || job_id || ' waits longer than any rule allows' FROM job
  WHERE state = 'queued' AND not_before_ms > :now_ms + 366 * 86400000
