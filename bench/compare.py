@@ -25,6 +25,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from bench.contender import Contender, Peer, Unfit, installed, peers  # noqa: E402 - the path is set above
 from bench.phases import PHASES, SHORTHAND, Measured, Phase, Sizes  # noqa: E402
+from bench.servers import started  # noqa: E402
 
 US = "planrun"
 
@@ -135,7 +136,11 @@ def main() -> int:
                 them = None
                 if name:
                     python = installed(known[name], asked.folder / "peers")
-                    them = Contender(known[name], data / name, {}, python)
+                    servers = {
+                        server: stack.enter_context(started(server, data / "servers" / name / server))
+                        for server in known[name].servers
+                    }
+                    them = Contender(known[name], data / name, servers, python)
                 for phase in phases:
                     began = time.monotonic()
                     rows.append(compare(PHASES[phase], us, them, rounds=asked.rounds, sizes=sizes))

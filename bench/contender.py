@@ -195,7 +195,7 @@ def installed(peer: Peer, folder: Path) -> Path:
     if not stamp.exists() or stamp.read_text().split() != list(peer.requires):
         print(f"installing {peer.name} into {home}", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
         if subprocess.run([*pip, *peer.requires], check=False).returncode:
             raise Unfit(f"{peer.name}: pip could not install {' '.join(peer.requires)}; its words are above")
         stamp.write_text("\n".join(peer.requires))
