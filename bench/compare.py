@@ -12,11 +12,12 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import sys
 import time
-from collections.abc import Collection, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -44,13 +45,18 @@ class Row:
     @property
     def ratios(self) -> list[float]:
         """Above 1: planrun is better. Pairs in which both have a value."""
-        pairs = [
-            (ours.value, theirs.value)
-            for ours, theirs in zip(self.ours, self.theirs, strict=False)
-            if ours.value and theirs.value
-        ]
-        better = PHASES[self.phase].more_is_better
-        return [ours / theirs if better else theirs / ours for ours, theirs in pairs]
+        pairs = zip(self.ours, self.theirs, strict=False)
+        return [self._ratio(ours.value, theirs.value) for ours, theirs in pairs if ours.value and theirs.value]
+
+    @property
+    def best_ratio(self) -> float | None:
+        """Of the best run of either: what disturbs a run from outside only ever slows it down."""
+        best = max if PHASES[self.phase].more_is_better else min
+        ours, theirs = ([run.value for run in runs if run.value] for runs in (self.ours, self.theirs))
+        return self._ratio(best(ours), best(theirs)) if ours and theirs else None
+
+    def _ratio(self, ours: float, theirs: float) -> float:
+        return ours / theirs if PHASES[self.phase].more_is_better else theirs / ours
 
 
 def compare(phase: Phase, us: Contender, them: Contender | None, *, rounds: int, sizes: Sizes) -> Row:
@@ -81,22 +87,31 @@ def shown(runs: Sequence[Measured]) -> str:
     return text
 
 
+def ratio(row: Row) -> str:
+    if ratios := row.ratios:
+        spread = f"{min(ratios):.2f} … {statistics.median(ratios):.2f} … {max(ratios):.2f}"
+        return f"{spread}; {row.best_ratio:.2f}"
+    able = [name for name, runs in ((US, row.ours), (row.peer, row.theirs)) if any(run.value for run in runs)]
+    return f"only {able[0]}" if row.peer and len(able) == 1 else ""
+
+
 def line(row: Row, known: dict[str, Peer]) -> list[str]:
-    ratios = row.ratios
-    spread = f"{min(ratios):.2f} … {statistics.median(ratios):.2f} … {max(ratios):.2f}" if ratios else ""
     kept = "" if not row.peer or known[row.peer].fsynced else "not comparable: "
     stored = kept + known[row.peer].stored if row.peer else ""
-    return [row.phase, row.unit, shown(row.ours), row.peer, shown(row.theirs), spread, stored]
+    return [row.phase, row.unit, shown(row.ours), row.peer, shown(row.theirs), ratio(row), stored]
 
 
-def print_table(rows: Sequence[Row], known: dict[str, Peer]) -> None:
-    head = ["phase", "unit", US, "peer", "the peer", "ratio: min … median … max", "the peer's submit has stored"]
+def print_table(rows: Sequence[Row]) -> None:
+    known = peers()
+    head = ["phase", "unit", US, "peer", "the peer", "ratio: min … median … max; best", "the peer's submit has stored"]
     lines = [head, *(line(row, known) for row in rows)]
     widths = [max(len(cells[column]) for cells in lines) for column in range(len(head))]
     for cells in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
     for name in dict.fromkeys(row.phase for row in rows):
         print(f"{name}: {PHASES[name].what}")
+    loads = [row.load for row in rows]
+    print(f"{os.cpu_count()} cores, load average {min(loads):.1f} to {max(loads):.1f}")
 
 
 def parse() -> argparse.Namespace:
@@ -120,36 +135,54 @@ def chosen(words: str, offered: Collection[str]) -> list[str]:
     return names
 
 
-def main() -> int:
-    asked = parse()
-    known = peers()
-    names = chosen(asked.peers, known)
-    phases = [name for word in chosen(asked.phases, [*PHASES, *SHORTHAND]) for name in SHORTHAND.get(word, (word,))]
-    sizes = Sizes(**{size.name: getattr(asked, size.name) for size in fields(Sizes)})
-    data = asked.folder / f"data-{os.getpid()}"
-    rows = []
+@contextmanager
+def contender(peer: Peer, folder: Path, data: Path) -> Iterator[Contender]:
+    """Ready to be measured, with its servers, which end with this context."""
+    python = installed(peer, folder / "peers")
     with ExitStack() as stack:
-        stack.callback(shutil.rmtree, data, ignore_errors=True)
-        us = Contender(known[US], data / US, {}, Path(sys.executable))
-        for name in names or [""]:
+        servers = {
+            name: stack.enter_context(started(name, data / "servers" / peer.name / name)) for name in peer.servers
+        }
+        yield Contender(peer, data / peer.name, servers, python)
+
+
+def beside(name: str, phases: Sequence[str], asked: argparse.Namespace, data: Path) -> Iterator[Row]:
+    """planrun beside one peer, or alone. A peer that cannot be measured says why."""
+    known = peers()
+    sizes = Sizes(**{size.name: getattr(asked, size.name) for size in fields(Sizes)})
+    with ExitStack() as stack:
+        us = stack.enter_context(contender(known[US], asked.folder, data))
+        them = stack.enter_context(contender(known[name], asked.folder, data)) if name else None
+        for phase in phases:
+            began = time.monotonic()
+            row = compare(PHASES[phase], us, them, rounds=asked.rounds, sizes=sizes)
+            print("  ".join(line(row, known)), f" [{time.monotonic() - began:.0f} s]", file=sys.stderr)
+            yield row
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end what was started
+    asked = parse()
+    phases = [name for word in chosen(asked.phases, [*PHASES, *SHORTHAND]) for name in SHORTHAND.get(word, (word,))]
+    data = asked.folder / f"data-{os.getpid()}"
+    rows: list[Row] = []
+    try:
+        for name in chosen(asked.peers, peers()) or [""]:
             try:
-                them = None
-                if name:
-                    python = installed(known[name], asked.folder / "peers")
-                    servers = {
-                        server: stack.enter_context(started(server, data / "servers" / name / server))
-                        for server in known[name].servers
-                    }
-                    them = Contender(known[name], data / name, servers, python)
-                for phase in phases:
-                    began = time.monotonic()
-                    rows.append(compare(PHASES[phase], us, them, rounds=asked.rounds, sizes=sizes))
-                    print("  ".join(line(rows[-1], known)), f"  [{time.monotonic() - began:.0f} s]", file=sys.stderr)
+                for row in beside(name, phases, asked, data):
+                    rows.append(row)
             except Unfit as unfit:
                 print(unfit, file=sys.stderr)
-    print_table(rows, known)
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+    if not rows:
+        return 1
+    print_table(rows)
     kept = asked.json or asked.folder / "compare.json"
-    kept.write_text(json.dumps([asdict(row) | {"ratios": row.ratios} for row in rows], indent=1) + "\n")
+    kept.write_text(
+        json.dumps([asdict(row) | {"ratios": row.ratios, "best_ratio": row.best_ratio} for row in rows], indent=1)
+        + "\n"
+    )
     print(f"every run: {kept}")
     return 0
 

@@ -88,16 +88,19 @@ class Contender:
     def ask(self, verb: str, *words: object) -> Any:
         """See `peers/ask.py`."""
         command = [str(self.python), "-m", "bench.peers.ask", self.peer.name, verb, *map(str, words)]
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=ASK_S_MAX,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=ASK_S_MAX,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise Unfit(f"{self.peer.name} {verb}: no answer in {ASK_S_MAX} s") from None
         if done.returncode:
             raise Unfit(f"{self.peer.name} {verb}: {done.stderr.strip()[-1500:]}")
         return json.loads(done.stdout.splitlines()[-1])
