@@ -29,6 +29,7 @@ from bench.phases import PHASES, SHORTHAND, Measured, Phase, Sizes  # noqa: E402
 from bench.servers import started  # noqa: E402
 
 US = "planrun"
+BESIDE = {"p99": " (p99 {:.3g})", "cpu_ms": " ({:.2g} ms CPU each)"}  # of `Measured.more`, what the table shows
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,11 @@ def shown(runs: Sequence[Measured]) -> str:
     text = (
         f"{statistics.median(values):,.3g}" if statistics.median(values) < 1000 else f"{statistics.median(values):,.0f}"
     )
-    if "p99" in runs[0].more:
-        text += f" (p99 {statistics.median(run.more['p99'] for run in runs if 'p99' in run.more):.3g})"
+    for name, words in BESIDE.items():
+        if beside := [run.more[name] for run in runs if name in run.more]:
+            text += words.format(statistics.median(beside))
+    if remarks := {run.remark for run in runs if run.value and run.remark}:
+        text += f" {', '.join(remarks)}"
     if len(values) < len(runs):
         text += f" in {len(values)} of {len(runs)} runs"
     return text

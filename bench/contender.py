@@ -131,6 +131,10 @@ class Contender:
             worker.wait()
             self.workers.remove(worker)
 
+    def cpu_s(self) -> float:
+        """CPU time of all workers so far, with what they started, ended processes too."""
+        return sum(cpu_s(pid) for worker in self.workers for pid in family(worker.pid))
+
     # --- notes ---
 
     def forget(self) -> None:
@@ -162,6 +166,22 @@ class Contender:
 def end(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def cpu_s(pid: int) -> float:
+    """Of a process and its ended children; 0 if it has ended itself."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> list[int]:
