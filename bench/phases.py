@@ -114,7 +114,7 @@ def latency(contender: Contender, sizes: Sizes, *, fresh: bool = False) -> Measu
 
 def interrupted(contender: Contender, sizes: Sizes, *, how: str) -> Measured:
     """From the signal to the second start of a long job; a second worker is idle."""
-    contender.prepare()
+    contender.prepare(fresh=True)  # long jobs have a process of their own, where there is the choice
     contender.start_workers(1)
     contender.ask("long", sizes.long_s)
     if not contender.wait_until(lambda: contender.starts(LONG), timeout_s=BOOT_S):
