@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
 
 from planrun.clock import SystemClock
-from planrun.core.messages import Lease, RenewRequest, Standing
+from planrun.core.messages import Beat, Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
 from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
@@ -41,3 +42,36 @@ async def test_a_heartbeat_that_a_fault_swallows_is_followed_by_one_without_the_
 
     await keeper.tick()
     assert all(holding.belief.trusted_until_ms > trusted[0] + 40_000 for holding in holdings)
+
+
+class Noting:
+    """A ledger that renews everything, and notes what it was told."""
+
+    def __init__(self) -> None:
+        self.told: asyncio.Queue[Beat] = asyncio.Queue()
+
+    async def renew(self, request: RenewRequest) -> list[Standing]:
+        for beat in request.beats:
+            self.told.put_nowait(beat)
+        return [Standing(status="held") for _ in request.beats]
+
+
+async def test_progress_does_not_wait_for_the_next_renewal() -> None:
+    """Renewals of a lease of an hour are 20 minutes apart; what the job says goes out within about a second."""
+    clock, ledger, stop = SystemClock.open_system(), Noting(), asyncio.Event()
+    keeper = Keeper(cast("Ledger", ledger), clock, WorkerOptions(modules=(), lease_s=3600), "w1")
+    running = asyncio.create_task(keeper.run(stop))
+    try:
+        holding = keeper.hold(Lease(job_id="j1", attempt=1, token=1), asked_ms=clock.boot_ms())
+        said = []
+        for fraction in (0.1, 0.2):
+            await asyncio.sleep(0)  # the keeper waits for the next renewal by now
+            holding.say(fraction - 0.01, "early")
+            holding.say(fraction, "late")
+            said.append((await asyncio.wait_for(ledger.told.get(), 10)).fraction)
+    finally:
+        stop.set()
+        await running
+
+    assert said == [0.1, 0.2]
+    assert ledger.told.empty()
