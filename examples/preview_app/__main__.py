@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import socket
 from pathlib import Path
 from types import FrameType
@@ -37,7 +36,8 @@ def main() -> None:
     try:
         listening = socket.create_server((told.host, told.port), family=_family(told.host))
     except OSError as error:
-        parser.exit(1, f"cannot listen on {told.host}, port {told.port}: {os.strerror(error.errno or 0)}; name another with --port\n")
+        why = str(error.strerror).partition(" (")[0]
+        parser.exit(1, f"cannot listen on {told.host}, port {told.port}: {why}; name another with --port\n")
     logging.basicConfig(format="%(message)s")
     print(f"preview app: http://{told.host}:{listening.getsockname()[1]}/", flush=True)
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=STOP_S_MAX)
@@ -52,7 +52,8 @@ class Server(uvicorn.Server):
         self._state = state
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._state.previews.stop()
+        if self.started:
+            self._state.previews.stop()
         super().handle_exit(sig, frame)
 
 
