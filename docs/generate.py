@@ -8,18 +8,32 @@ A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import io
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from cyclopts import App
 from rich.console import Console
 
 from planrun.cli.app import EXIT_CODES, VERBS, build_app
+from planrun.cli.exits import exit_of
+from planrun.client.content import KEY_CHARS_MAX, Submit
+from planrun.config import PARAMS_BYTES_MAX, VALUE_BYTES_MAX
+from planrun.core import errors
 from planrun.core.budget import BACKOFF_MS, Budgets, Counter, after_attempt
+from planrun.core.history import MEANINGS, What
+from planrun.core.kinds import GIB, MIB, Kind
 from planrun.core.life import ENDED, TRANSITIONS, Outcome, State, next_state
+from planrun.core.names import NAME_RULE
+from planrun.orchestrator.outbox import DELIVERY_TIMEOUT_S
+from planrun.orchestrator.sweeper import UNSUPPORTED_AFTER_MS
+from planrun.worker.keeper import PROGRESS_MS
+from planrun.worker.options import WorkerOptions
 
 DOCS = Path(__file__).parent
 LIMITS = {
@@ -60,6 +74,78 @@ def outcomes() -> str:
     return f"{shown}\n\nWaits grow with the counter: {waits} s, and stay there; the first loss waits nothing."
 
 
+def events() -> str:
+    """Every kind of line in the history of a job."""
+    return table(("what", "means; and what the line names"), [(f"`{what}`", MEANINGS[what]) for what in What])
+
+
+def error_classes() -> str:
+    """The exceptions, in the order of their tree."""
+    rows = []
+    for name in re.findall(r"^ *[*.-] (\w+)", errors.__doc__ or "", re.MULTILINE):
+        kind: type[errors.PlanrunError] = getattr(errors, name)
+        if kind in (errors.PlanrunError, errors.LostLease) or issubclass(kind, errors.JobError):
+            continue
+        bare = kind.__new__(kind)  # what a shell sees depends on its class alone
+        rows.append((f"`{name}`", paragraph(kind.__doc__), str(int(exit_of(bare)))))
+    return table(("raised", "means, and what to do", "exit code"), rows)
+
+
+def settings(kind: type, *, without: Collection[str] = ()) -> str:
+    """The fields of a dataclass with their defaults and what its docstring says of them."""
+    means = attributes(kind)
+    rows = [
+        (f"`{setting.name}`", amount(setting.name, setting.default), means[setting.name])
+        for setting in dataclasses.fields(kind)
+        if setting.name not in without
+    ]
+    return table(("setting", "default", "means"), rows)
+
+
+def attributes(kind: type) -> dict[str, str]:
+    """The attributes that a docstring describes: name → text."""
+    text = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2].partition("\nRaises:")[0]
+    entries = re.split(r"^(?: {4})?(?=[a-z_]+: )", text, flags=re.MULTILINE)[1:]
+    pairs = (entry.partition(": ") for entry in entries)
+    return {name: " ".join(words.split()) for name, _, words in pairs}
+
+
+def fixed_limits() -> str:
+    """What cannot be set, and is met sooner or later."""
+    rows = [
+        ("parameters of a job, as JSON", f"{PARAMS_BYTES_MAX // 1024} KiB"),
+        ("values that a job returns, as JSON", f"{VALUE_BYTES_MAX // 1024} KiB"),
+        ("key, request id", f"{KEY_CHARS_MAX} characters"),
+        ("names of kinds, versions, namespaces, inputs and needs", NAME_RULE),
+        ("heartbeat of a worker", "every third of its lease"),
+        ("progress", f"at most every {PROGRESS_MS / 1000:g} s"),
+        ("one try of a delivery", f"{DELIVERY_TIMEOUT_S:g} s"),
+        ("a job that no known worker could run", f"fails after {UNSUPPORTED_AFTER_MS // 60_000} min"),
+    ]
+    return table(("what", "limit"), rows)
+
+
+def amount(name: str, value: object) -> str:
+    """A default, in the unit that its name says."""
+    match value:
+        case dataclasses.MISSING | None | "" | ():
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case tuple():
+            return ", ".join(f"`{one}`" for one in value)
+        case int() if "_bytes_" in name:
+            return (f"{value // GIB} GiB" if value % GIB == 0 else f"{value // MIB} MiB") if value else "none"
+        case int() | float() if name.endswith("_s"):
+            return f"{value / 3600:g} h" if value >= 3600 else f"{value / 60:g} min" if value >= 120 else f"{value:g} s"
+    return f"`{value}`"
+
+
+def paragraph(text: str | None) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join((text or "").strip().partition("\n\n")[0].split())
+
+
 def commands() -> str:
     """What each command says of itself."""
     app = build_app()
@@ -86,6 +172,12 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "diagram": diagram,
     "transitions": transitions,
     "outcomes": outcomes,
+    "events": events,
+    "error-classes": error_classes,
+    "worker-settings": partial(settings, WorkerOptions),
+    "kind-settings": partial(settings, Kind, without=("kind", "version", "module")),
+    "submit-settings": partial(settings, Submit),
+    "fixed-limits": fixed_limits,
     "exit-codes": exit_codes,
     "commands": commands,
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from planrun.core.history import What
 from planrun.ledger.tx import Tx
 
 
-def note(tx: Tx, job_id: str, what: str, *, attempt: int | None = None, who: str = "", detail: str = "") -> None:
+def note(tx: Tx, job_id: str, what: What, *, attempt: int | None = None, who: str = "", detail: str = "") -> None:
     """Add a line, in the transaction of the change that it tells of."""
     tx.rows("insert_event", job_id=job_id, wall_ms=tx.now.wall_ms, what=what, attempt=attempt, who=who, detail=detail)
