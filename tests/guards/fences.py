@@ -76,8 +76,7 @@ CLAUSES += [
     statement("undrain", " AND state = 'draining'", "", DRAIN),
     statement(
         "undrain",
-        "\n   AND EXISTS (SELECT 1 FROM drain"
-        " WHERE drain.incarnation = worker.incarnation AND ended_at_ms IS NULL)",
+        "\n   AND EXISTS (SELECT 1 FROM drain WHERE drain.incarnation = worker.incarnation AND ended_at_ms IS NULL)",
         "",
         DRAIN,
     ),

@@ -8,6 +8,7 @@ from planrun.clock import Instant
 from planrun.core.durations import span
 from planrun.core.life import State
 from planrun.core.messages import Failure, JobRow
+from planrun.core.progress import left_ms
 
 
 def state_in_words(row: JobRow, now: Instant) -> str:
@@ -19,7 +20,7 @@ def state_in_words(row: JobRow, now: Instant) -> str:
                 return f"queued, attempt {row.attempt} not before {span(wait_ms)}"
             return f"waiting for a worker, attempt {row.attempt}"
         case State.RUNNING:
-            return f"running{_on(row)}, attempt {row.attempt}{progress_in_words(row)}"
+            return f"running{_on(row)}, attempt {row.attempt}{progress_in_words(row, now)}"
         case State.CANCELED:
             return f"canceled (stopping{_on(row)})" if row.stopping else "canceled"
         case State.FAILED:
@@ -28,10 +29,16 @@ def state_in_words(row: JobRow, now: Instant) -> str:
             return "finished"
 
 
-def progress_in_words(row: JobRow) -> str:
-    """What the job last said of itself, with its separator; empty if nothing."""
-    fraction = "" if row.fraction is None else f", {row.fraction:.0%}"
+def progress_in_words(row: JobRow, now: Instant) -> str:
+    """What the job last said of itself and what follows from it, with its separator; empty if nothing."""
+    fraction = "" if row.fraction is None else f", {row.fraction:.0%}{left_in_words(row, now)}"
     return f"{fraction}: {row.message}" if row.message else fraction
+
+
+def left_in_words(row: JobRow, now: Instant) -> str:
+    """How long it will still take, with its separator; empty if nobody can say."""
+    left = left_ms(row, wall_ms=now.wall_ms)
+    return "" if left is None else f", about {span(left)} left"
 
 
 def failure_in_words(error: Failure) -> str:

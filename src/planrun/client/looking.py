@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from planrun.client.living import find_dead
 from planrun.clock import Clock, SystemClock
 from planrun.config import place_of, url_from
 from planrun.core.coverage import Coverage, coverage
+from planrun.core.drains import Drain
 from planrun.core.errors import Invalid, PlanrunError, UnknownJob
 from planrun.core.life import State
 from planrun.core.listing import ListQuery
@@ -23,6 +25,9 @@ from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 from planrun.wiring import open_ledger, open_store
+
+ALIKE_MAX = 5  # ids that are named where a beginning is not enough
+_BEGINNING = re.compile(r"[0-9A-Fa-f-]{6,35}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,26 @@ class Looking:
             raise Invalid(f"limit {limit}: use 1 or more")
         return await self._ledger.pauses(limit)
 
+    async def drains(self, *, limit: int = 50) -> Sequence[Drain]:
+        """Who drained which worker and why, newest first, past ones too.
+
+        Raises:
+            Invalid: A limit below 1.
+        """
+        if limit < 1:
+            raise Invalid(f"limit {limit}: use 1 or more")
+        return await self._ledger.drains(limit)
+
+    async def ended(self, *, within_s: float) -> dict[str, int]:
+        """How many jobs ended in the last so many seconds, per state.
+
+        Raises:
+            Invalid: Not a span of time.
+        """
+        if not 0 <= within_s < SECONDS_MAX:
+            raise Invalid(f"within {within_s}: use seconds back from now, 0 or more")
+        return await self._ledger.ended(self._clock.now().wall_ms - int(within_s * 1000))
+
     async def counts(self, *, namespace: str | None = None) -> dict[str, int]:
         """Jobs per state."""
         return await self._ledger.counts(namespace)
@@ -192,8 +217,21 @@ class Looking:
             raise Invalid(f"pass a job id or request id, not {job!r:.80}")
         row = await self._ledger.job(namespace, job)
         if row is None:
+            job_id = await self._id_from(job)
+            row = await self._ledger.job(namespace, job_id) if job_id is not None else None
+        if row is None:
             raise self._unknown(job, namespace)
         return row
+
+    async def _id_from(self, beginning: str) -> str | None:
+        """The one id that begins like this; None: there is none, or too little of it is given."""
+        if not _BEGINNING.fullmatch(beginning):
+            return None
+        found = await self._ledger.job_ids(beginning.lower(), ALIKE_MAX + 1)
+        if len(found) > 1:
+            more = " and others" if len(found) > ALIKE_MAX else ""
+            raise Invalid(f"{beginning} may be {', '.join(found[:ALIKE_MAX])}{more}; give more of the id")
+        return found[0] if found else None
 
     def _unknown(self, job: str, namespace: str | None = None) -> UnknownJob:
         where = "" if namespace is None else f" in namespace {namespace}"

@@ -55,7 +55,7 @@ class SubmitRequest(Struct, kw_only=True):
 
 
 class SubmitReply(Struct, kw_only=True):
-    """`disposition`: `new`, `repeated` (same request), `joined` (same key, still open) or `answered` (stored result)."""
+    """`disposition`: `new`, `repeated` (same request), `joined` (same key, open) or `answered` (stored result)."""
 
     job_id: str
     disposition: str

@@ -64,6 +64,7 @@ class Supervisor:
         self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._wake = asyncio.Event()
         self._draining = False
+        self._drained = False  # by an operator: what runs goes on
         self._exit_code = 0
         self._file = _identity(place.ledger)
         self._complaints = Complaints(log, tools.clock)
@@ -80,22 +81,26 @@ class Supervisor:
         """Work until told to stop.
 
         Returns:
-            The exit code: 0 after a drain, 70 if a job said that this worker is broken, 5 if the ledger's file is gone.
+            The exit code: 0 after a drain, whoever asked for it, 70 if a job said that this worker is broken, 5 if the
+            ledger's file is gone.
         """
         stop = asyncio.Event()
         keeping = asyncio.create_task(self._keeper.run(stop))
-        watching = asyncio.create_task(self._watch())
+        watching = [asyncio.create_task(self._watch()), asyncio.create_task(self._watch_state())]
         self._processes.prepare()
         try:
             while not (self._draining or self._exit_code):
                 self._wake.clear()
-                if not await self._take_work():
+                if self._drained and not self._running:
+                    break
+                if self._drained or not await self._take_work():
                     await self._pause()
             await self._wind_down()
         finally:
             stop.set()
-            watching.cancel()
-            await asyncio.gather(keeping, watching, return_exceptions=True)
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(keeping, *watching, return_exceptions=True)
             await self._processes.close()
         return self._exit_code
 
@@ -183,6 +188,8 @@ class Supervisor:
                     raise
         if isinstance(answer, Refused):
             log.debug("job %s attempt %d: %s", offer.job_id, offer.attempt, answer.why)
+            if answer.why == "not-ready":
+                await self._look_at_state()
             return None
         return answer
 
@@ -227,6 +234,25 @@ class Supervisor:
             with suppress(LedgerUnavailable):
                 await self._keeper.recheck()
             await self._clock.sleep(BETWEEN_LOOKS_S)
+
+    async def _watch_state(self) -> None:
+        while True:
+            await self._ledger.changed(timeout_s=LOOK_S, about=self._row.incarnation)
+            with suppress(LedgerUnavailable):
+                await self._look_at_state()
+
+    async def _look_at_state(self) -> None:
+        """Somebody may have drained this worker, or undone that. The ledger grants or refuses all by itself."""
+        row = await self._ledger.worker(self._row.incarnation)
+        drained = row is not None and row.state == "draining"
+        if drained == self._drained:
+            return
+        if drained:
+            log.info("worker %s is drained: it ends when what runs has ended (%d)", self._row.name, len(self._running))
+        else:
+            log.info("worker %s takes jobs again", self._row.name)
+        self._drained = drained
+        self._wake.set()
 
     def _break(self) -> None:
         """A job said that this worker is broken: stop everything, and let the leases run out."""

@@ -150,7 +150,7 @@ class Wakeup:
             await asyncio.sleep(_POLL_S)
             for path, bell in self._bells.items():
                 with contextlib.suppress(FileNotFoundError):
-                    touched = Path(path).stat().st_mtime_ns
+                    touched = os.stat(path).st_mtime_ns  # noqa: PTH116
                     if seen.setdefault(path, touched) != touched:
                         seen[path] = touched
                         bell.ring()

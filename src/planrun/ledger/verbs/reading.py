@@ -12,7 +12,8 @@ from planrun.ledger.tx import Row, Tx, load, one
 _PLAIN = (
     "job_id", "namespace", "kind", "version", "key", "attempt", "failures", "max_attempts", "losses", "max_losses",
     "handbacks", "max_handbacks", "priority", "token", "incarnation", "worker", "lease_until_ms", "not_before_ms",
-    "fraction", "message", "began_fraction", "began_at_ms", "retry_of", "created_at_ms", "ended_at_ms", "deadline_at_ms",
+    "fraction", "message", "began_fraction", "began_at_ms", "retry_of", "created_at_ms", "ended_at_ms",
+    "deadline_at_ms",
 )  # fmt: skip
 
 
