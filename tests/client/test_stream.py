@@ -191,7 +191,7 @@ async def test_a_drain_that_leaves_open_jobs_without_a_worker_has_to_be_forced(u
         assert await client.undrain("w1", who="bob") == ["w1"]
         await client.submit("preview")
         for name in ("w1", ""):
-            with pytest.raises(Invalid, match=r"preview v1: 1 open job.*start a worker.*or force it"):
+            with pytest.raises(Invalid, match=r"preview v1: 1 open job.*start a worker.*--force"):
                 await client.drain(name)
         assert [row.state for row in await client.workers()] == ["ready"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from planrun.clock import Instant
 from planrun.core.durations import span
@@ -45,11 +46,22 @@ def failure_in_words(error: Failure) -> str:
     return f"{error.message} [{error.code}]" if error.code else error.message
 
 
+def job_document(row: JobRow, now: Instant) -> dict[str, Any]:
+    """A job for programs: what the ledger says, and `left_ms`, how long it will still take if that can be said."""
+    fields = {name: getattr(row, name) for name in row.__struct_fields__}
+    return fields | {"left_ms": left_ms(row, wall_ms=now.wall_ms)}
+
+
 def moment(at_ms: int, now: Instant) -> str:
     """A wall time as local ISO, with its distance from now."""
     when = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
     distance = now.wall_ms - at_ms
     return f"{when} ({span(distance)} ago)" if distance >= 0 else f"{when} (in {span(-distance)})"
+
+
+def time_of_day(at_ms: int) -> str:
+    """A wall time as a local clock shows it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime("%H:%M:%S")
 
 
 def size(count: int) -> str:

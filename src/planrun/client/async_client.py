@@ -233,7 +233,8 @@ class AsyncClient(Waiting):
         if not force:
             left = await self._left_without({row.incarnation for row in chosen})
             if left:
-                raise Invalid(f"{left[0]}{f' (and {len(left) - 1} more such)' if len(left) > 1 else ''}; or force it")
+                more = f" (and {len(left) - 1} more such)" if len(left) > 1 else ""
+                raise Invalid(f"{left[0]}{more}; or drain with --force")
         request = DrainRequest(incarnations=tuple(row.incarnation for row in chosen), who=who, why=why)
         return _names(chosen, await self._ledger.drain(request))
 

@@ -6,11 +6,11 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from planrun.client.content import SECONDS_MAX
+from planrun.client.joblog import LogTail, has_text
 from planrun.client.living import find_dead
 from planrun.clock import Clock, SystemClock
 from planrun.config import place_of, url_from
@@ -140,12 +140,17 @@ class Looking:
         row = await self.show(job)
         if attempt is not None and not 1 <= attempt <= row.attempt:
             raise Invalid(f"{row.job_id} has attempts 1 to {row.attempt}, no attempt {attempt}")
-        numbers = range(row.attempt, 0, -1) if attempt is None else [attempt]
-        for number in numbers:
-            text = await asyncio.to_thread(_read_text, self._place.log_of(row.job_id, number))
-            if text:
-                return text
-        return ""
+        number = attempt or await self._newest_log(row)
+        return await asyncio.to_thread(LogTail(self._place.log_of(row.job_id, number)).read, last=True)
+
+    async def _newest_log(self, row: JobRow) -> int:
+        """The newest attempt that printed something; else the newest one."""
+
+        def find() -> int:
+            logs = ((number, self._place.log_of(row.job_id, number)) for number in range(row.attempt, 0, -1))
+            return next((number for number, path in logs if has_text(path)), row.attempt)
+
+        return await asyncio.to_thread(find)
 
     async def why(self, job: str) -> Why:
         """Why a job is not running yet, or where it is: the cause, and one sentence.
@@ -249,10 +254,3 @@ class Looking:
         if self._opened is None:
             raise PlanrunError("this client is not open: use it inside `async with AsyncClient(…) as planrun:`")
         return self._opened
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode(errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        return ""

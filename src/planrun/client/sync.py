@@ -16,6 +16,7 @@ from planrun.client.answer import Answer
 from planrun.client.async_client import SUBMIT_TIMEOUT_S, AsyncClient
 from planrun.client.content import Submit, SubmitOptions
 from planrun.client.handle import AsyncJobHandle
+from planrun.client.joblog import LogPart
 from planrun.client.looking import JobPage
 from planrun.client.waiting import PROGRESS_EVERY_S, Progress
 from planrun.core.coverage import Coverage
@@ -117,6 +118,10 @@ class Client:
     def follow_events(self, job: str) -> Iterator[EventRow]:
         """See `AsyncClient.follow_events`."""
         return self._each(lambda: self._client.follow_events(job))
+
+    def follow_logs(self, job: str, *, attempt: int | None = None) -> Iterator[LogPart]:
+        """See `AsyncClient.follow_logs`."""
+        return self._each(lambda: self._client.follow_logs(job, attempt=attempt))
 
     def wait(self, job: str, *, timeout_s: float | None = None) -> Answer:
         """See `AsyncClient.wait`."""

@@ -14,15 +14,17 @@ from dataclasses import dataclass
 
 from planrun.client.answer import Answer, answer_of
 from planrun.client.content import timeout_ms
+from planrun.client.joblog import LogPart, LogTail
 from planrun.client.looking import Looking
-from planrun.core.errors import LedgerUnavailable, ResultGone, WaitTimeout
+from planrun.core.errors import Invalid, LedgerUnavailable, ResultGone, WaitTimeout
 from planrun.core.life import ENDED, State
 from planrun.core.messages import EventRow, JobRow
 from planrun.core.progress import left_ms
 from planrun.orchestrator.sweeper import GAP_GRACE_MS, GAP_MS, Sweeper
 
-LOOK_AT_LEAST_EVERY_S = 20.0  # should a wake-up ever be missed, or a worker of an older planrun not send it
+LOOK_AT_LEAST_EVERY_S = 30.0  # should a wake-up ever be missed, or a worker of an older planrun not send it
 PROGRESS_EVERY_S = 1.0  # workers say it no more often
+LOG_EVERY_S = 0.25
 OVERDUE_EVERY_S = 0.25
 LATE_MS = 300  # any living worker ends a lease on time; whoever waits comes after it
 
@@ -110,6 +112,34 @@ class Waiting(Looking):
                 if event.id > last:
                     last = event.id
                     yield event
+
+    async def follow_logs(self, job: str, *, attempt: int | None = None) -> AsyncIterator[LogPart]:
+        """What a job printed on this box, and what it prints until it has ended, in parts.
+
+        Args:
+            attempt: Only of this one; None: of the newest that printed something, and of those that follow.
+
+        Raises:
+            UnknownJob: No such job.
+            Invalid: It had no such attempt.
+        """
+        found = await self.show(job)
+        number = attempt or await self._newest_log(found)
+        if not 1 <= number <= found.attempt:
+            raise Invalid(f"{found.job_id} has attempts 1 to {found.attempt}, no attempt {number}")
+        tail = LogTail(self._place.log_of(found.job_id, number))
+        async for row in self._rows(found.job_id, None, every_s=LOG_EVERY_S):
+            while True:
+                ended = row.state in ENDED or row.attempt > number
+                text = await asyncio.to_thread(tail.read, last=ended)
+                if text:
+                    yield LogPart(number, text)
+                if attempt is not None and ended:
+                    return
+                if row.attempt <= number:
+                    break
+                number += 1
+                tail = LogTail(self._place.log_of(row.job_id, number))
 
     async def _rows(self, job: str, timeout_s: float | None, *, every_s: float | None = None) -> AsyncIterator[JobRow]:
         """The job now, and again whenever it may have changed; the last row is an ended one.

@@ -30,11 +30,13 @@ class Holding:
 
     Attributes:
         belief: Until when the holder may trust itself when nobody answers.
+        news: Set where a job says something while nothing else of it waits: the next heartbeat may come sooner.
         over: Set once the ledger said that the lease is lost or canceled; `verdict` says which.
     """
 
     lease: Lease
     belief: HeldLease
+    news: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
     verdict: Standing | None = None
     fraction: float | None = None
@@ -43,6 +45,8 @@ class Holding:
 
     def say(self, fraction: float | None, message: str | None) -> None:
         """What the job says of itself; goes out with the next heartbeat."""
+        if not self._unsaid:
+            self.news.set()
         self.fraction, self.message, self._unsaid = fraction, message, True
 
     def may_act(self, now_ms: int) -> bool:
@@ -99,7 +103,7 @@ class Keeper:
         )
         if not self._holdings:
             self._sent_ms = max(self._sent_ms, asked_ms)  # the grant was a sign of life
-        holding = self._holdings[lease.token] = Holding(lease, belief)
+        holding = self._holdings[lease.token] = Holding(lease, belief, self._changed)
         self._changed.set()
         return holding
 

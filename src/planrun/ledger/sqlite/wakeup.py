@@ -21,7 +21,7 @@ from typing import Any
 _IN_ATTRIB = 0x4
 _EVENT = struct.Struct("iIII")
 _POLL_S = 0.25
-_BELLS = 512
+_BELLS = 4096
 
 
 class Bell:
