@@ -208,14 +208,14 @@ async def test_nobody_is_drained_under_a_name_that_no_live_worker_has(url: str) 
 
 # --- parity ---
 
-ASYNC_ONLY = {"over"}
+APART = {"over", "blocking"}  # how each is made, not what it does
 
 
 def public(home: type) -> dict[str, inspect.Signature]:
     return {
         name: inspect.signature(member)
         for name, member in inspect.getmembers(home, callable)
-        if not name.startswith("_") and name not in ASYNC_ONLY
+        if not name.startswith("_") and name not in APART
     }
 
 

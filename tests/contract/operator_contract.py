@@ -48,6 +48,18 @@ class OperatorContract(LedgerContract):
         assert await ledger.ended(clock.wall_ms - 1_000) == {"canceled": 1}
         assert await ledger.ended(0) == {"canceled": 1, "finished": 1}
 
+    async def test_c71_a_job_that_lost_its_worker_keeps_priority_and_age(self, they: Actors) -> None:
+        await they.submit()
+        urgent = await they.running(priority=5)
+        old = await they.running()
+        others = [(await they.submit(priority=priority)).job_id for priority in (5, 4, 0)]
+        await they.expire_all()
+
+        line = await they.line()
+
+        assert line[:3] == [urgent.job_id, others[0], others[1]]
+        assert line.index(old.job_id) < line.index(others[2])
+
     # --- drain ---
 
     async def test_a_drained_worker_gets_nothing_more_and_keeps_what_it_has(self, they: Actors, ledger: Ledger) -> None:
