@@ -24,7 +24,7 @@ import apsw
 from planrun.clock import Clock, Instant
 from planrun.core.errors import LedgerUnavailable, PlanrunError
 from planrun.ledger.sqlite.access import Access
-from planrun.ledger.sqlite.database import statement
+from planrun.ledger.sqlite.database import prepared
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.tx import Row, Tx
@@ -52,7 +52,10 @@ class SqliteTx:
         self.about: set[str] = set()
 
     def rows(self, name: str, /, **values: Any) -> list[Row]:
-        cursor = self._connection.execute(statement(name), values)
+        text, has_rows = prepared(name)
+        cursor = self._connection.execute(text, values)
+        if not has_rows:
+            return []
         try:
             names = [column[0] for column in cursor.get_description()]
         except apsw.ExecutionCompleteError:
