@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -23,8 +24,8 @@ def state_of(planrun: Planrun, job: str) -> str:
     return str(strict_json(planrun("show", job, "--json")[1])["state"])
 
 
-def on_a_terminal(*tokens: str, within_s: float = 60) -> str:
-    """What a command shows on a terminal until it ends."""
+def on_a_terminal(*tokens: str, within_s: float = 60, stop_at: bytes = b"") -> str:
+    """What a command shows on a terminal until it ends, or until Ctrl-C once it has shown something."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "planrun.cli", *tokens]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
@@ -40,8 +41,11 @@ def on_a_terminal(*tokens: str, within_s: float = 60) -> str:
             if not part:
                 break
             shown += part
+            if stop_at and stop_at in shown:
+                process.send_signal(signal.SIGINT)
+                stop_at = b""
         os.close(ours)
-        process.kill()
+        assert process.wait(timeout=30) == Exit.FINISHED
     return shown.decode(errors="replace")
 
 
@@ -109,6 +113,20 @@ def test_a_drained_worker_finishes_what_runs_and_ends_for_good_under_up(planrun:
     assert planrun("drain", "ann")[0] == planrun("drain", "--undo")[0] == Exit.USAGE
 
 
+def test_the_last_worker_of_a_version_says_at_its_end_what_it_leaves(planrun: Planrun) -> None:
+    planrun("submit", "preview", "--delay", "60")
+    with started("worker", "film_jobs", "--name", "ann") as ann, started("worker", "film_jobs", "--name", "bob") as bob:
+        eventually(lambda: len(strict_json(planrun("top", "--json")[1])["workers"]) == 2)
+        said = []
+        for worker in (ann, bob):
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(timeout=30) == Exit.FINISHED
+            assert worker.stderr is not None
+            said.append("preview v1: 1 open job, and" in worker.stderr.read())
+
+    assert said == [False, True]
+
+
 def test_a_drain_that_is_undone_in_time_changes_nothing(planrun: Planrun) -> None:
     with started("worker", "film_jobs", "--name", "ann"):
         planrun("submit", "preview", "steps=400", "--request-id", "r1")
@@ -136,6 +154,7 @@ def test_top_shows_what_runs_what_waits_and_who_works(planrun: Planrun) -> None:
     assert seen["waiting"] == {"paused": 1, "no-worker": 0, "in-line": 1}
     assert [row["kind"] for row in seen["running"]] == ["preview"]
     assert [row["name"] for row in seen["workers"]] == ["ann"]
+    assert "1 canceled" in on_a_terminal("top", stop_at=b"1 canceled")
     assert planrun("top", "--every-s", "0")[0] == Exit.USAGE
 
 

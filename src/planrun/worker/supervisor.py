@@ -9,8 +9,10 @@ from pathlib import Path
 
 from planrun.config import Place
 from planrun.core.admission import Refused as NoRoom
+from planrun.core.coverage import left_without
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import Offer, OfferQuery, WorkerRow
+from planrun.lockfile import seems_dead
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
 from planrun.worker.complaints import Complaints
@@ -253,15 +255,25 @@ class Supervisor:
     async def _wind_down(self) -> None:
         state = "broken" if self._exit_code == EXIT_FATAL else "draining"
         log.info("worker %s is %s, %d jobs run", self._row.name, state, len(self._running))
-        telling = asyncio.create_task(self._register(state))
+        telling = asyncio.create_task(self._say_goodbye(state))
         while self._running:
             await asyncio.wait(list(self._running.values()))
         await telling
 
+    async def _say_goodbye(self, state: str) -> None:
+        """For people and routing only; no lease depends on it."""
+        with suppress(LedgerUnavailable):
+            await self._register(state)
+            workers = [row for row in await self._ledger.workers() if row.incarnation != self._row.incarnation]
+            wall_ms = self._clock.now().wall_ms
+            dead = {row.incarnation for row in workers if seems_dead(row, wall_ms=wall_ms)}
+            open_jobs, leaving = await self._ledger.open_jobs(), {self._row.incarnation}
+            for text in left_without(open_jobs, [*workers, self._row], leaving, dead=dead):
+                log.warning("%s", text)
+
     async def _register(self, state: str) -> None:
         row = WorkerRow(**{name: getattr(self._row, name) for name in self._row.__struct_fields__} | {"state": state})
-        with suppress(LedgerUnavailable):  # for people and routing only; no lease depends on it
-            await self._ledger.register(row)
+        await self._ledger.register(row)
 
 
 def _identity(path: Path, unless: tuple[int, int] | None = None) -> tuple[int, int] | None:

@@ -25,9 +25,14 @@ _BELLS = 4096
 
 
 class Bell:
-    """One watched file: how often it was seen to be touched, and who has seen that."""
+    """One watched file: how often it was seen to be touched, and who has seen that.
 
-    def __init__(self) -> None:
+    Attributes:
+        touched_ns: When it was last touched, as far as somebody looks for that.
+    """
+
+    def __init__(self, touched_ns: int) -> None:
+        self.touched_ns = touched_ns
         self._version = 0
         self._seen: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
         self._next = asyncio.Event()
@@ -95,6 +100,8 @@ class Wakeup:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.remove_reader(self._inotify)
             os.close(self._inotify)
+        elif self._loop is not None and not self._loop.is_closed():
+            self._poller.cancel()
         os.close(self._fd)
 
     def _file_of(self, name: str) -> str:
@@ -106,16 +113,20 @@ class Wakeup:
         return self._bells[path]
 
     def _hang(self, path: str) -> Bell:
+        """Watch one file. What cannot be watched alone is woken by every commit: more often than needed, but woken."""
+        is_last = path == str(self._path)
         try:
             Path(path).parent.mkdir(exist_ok=True)
-            Path(path).touch(exist_ok=True)
+            os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+            bell = Bell(os.stat(path).st_mtime_ns)  # noqa: PTH116
         except OSError:
-            return self._bell(str(self._path))  # woken more often than needed, but woken
-        bell = Bell()
+            return Bell(0) if is_last else self._bell(str(self._path))
         if self._inotify >= 0:
             watch = self._libc.inotify_add_watch(self._inotify, os.fsencode(path), _IN_ATTRIB)
             if watch >= 0:
                 self._watched[watch] = bell
+            elif not is_last:
+                return self._bell(str(self._path))
         return bell
 
     def _start(self) -> None:
@@ -145,14 +156,13 @@ class Wakeup:
 
     async def _poll(self) -> None:
         """For systems without inotify."""
-        seen: dict[str, int] = {}
         while True:
             await asyncio.sleep(_POLL_S)
             for path, bell in self._bells.items():
                 with contextlib.suppress(FileNotFoundError):
                     touched = os.stat(path).st_mtime_ns  # noqa: PTH116
-                    if seen.setdefault(path, touched) != touched:
-                        seen[path] = touched
+                    if touched != bell.touched_ns:
+                        bell.touched_ns = touched
                         bell.ring()
 
 
