@@ -144,6 +144,38 @@ async def test_whoever_waits_sweeps_only_when_time_alone_may_have_changed_someth
         assert len(ticks) == 1
 
 
+async def test_whoever_stood_still_lets_holders_renew_before_a_lease_is_called_over(
+    they: Actors, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A laptop that was closed for an hour: the worker on it slept, too."""
+    swept: list[int] = []
+
+    async def sweep(client: AsyncClient) -> None:
+        swept.append(they.clock.boot_ms())
+
+    monkeypatch.setattr(AsyncClient, "_sweep", sweep)
+    lease = await they.running()
+    naps_s = [3600.0, *[1.0] * 8]
+
+    class Napping:
+        def __getattr__(self, verb: str) -> Any:
+            return getattr(they.ledger, verb)
+
+        async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
+            await asyncio.sleep(0)
+            they.clock.advance(naps_s.pop(0))
+
+    napping: Any = Napping()
+    client = AsyncClient.over(napping, open_store(url), url=url, clock=they.clock)
+    began_ms = they.clock.boot_ms()
+    with pytest.raises(IndexError):
+        await client.wait(lease.job_id)
+
+    first, second, *_ = swept
+    assert first == began_ms  # the machine may have been rebooted since
+    assert 3605 <= (second - began_ms) / 1000 <= 3607
+
+
 # --- ids ---
 
 
