@@ -10,7 +10,8 @@ import asyncio
 import concurrent.futures
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -239,11 +240,12 @@ class Client:
 
     def _each(self, follow: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
         following = follow()
-        while True:
-            found = self._run(lambda: _next(following))
-            if found is None:
-                return
-            yield found
+        try:
+            while (found := self._run(lambda: _next(following))) is not None:
+                yield found
+        finally:
+            with suppress(PlanrunError):  # the client was closed meanwhile
+                self._run(lambda: _end(following))
 
     def _ask(self, verb: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         """Run a verb that waits for the ledger alone, here if it can be."""
@@ -277,6 +279,11 @@ class Client:
             raise
         finally:
             self._waiting.discard(future)
+
+
+async def _end(following: AsyncIterator[Any]) -> None:
+    if isinstance(following, AsyncGenerator):
+        await following.aclose()
 
 
 async def _next(following: AsyncIterator[T]) -> T | None:
