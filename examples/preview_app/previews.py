@@ -6,16 +6,13 @@ The app keeps no list of its own. The key says which job belongs to a clip, the 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
 from examples.preview_app.uploads import Clip
 from planrun import AsyncClient, ResultGone
-from planrun.client import Answer
-from planrun.core.messages import JobRow
+from planrun.client import Answer, Progress
 
 KIND = "preview"
 _KINDLY = {
@@ -23,8 +20,6 @@ _KINDLY = {
     "input-no-video": "There is no picture in this file.",
     "input-truncated": "The video ends too early. The upload, or the file itself, may be incomplete.",
 }
-_LEFT_AFTER_S = 2.0  # an estimate from less would jump about
-_LEFT_AFTER_SHARE = 0.02
 
 View = dict[str, Any]  # what the page shows; JSON
 
@@ -34,7 +29,7 @@ class Previews:
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
-        self._waiting: set[asyncio.Task[View]] = set()
+        self._following: set[asyncio.Task[None]] = set()
 
     async def ask(self, clip: Clip) -> str:
         """Ask for the preview: joins the render under way, finds the finished one, or begins it.
@@ -60,27 +55,23 @@ class Previews:
     async def follow(self, clip: Clip) -> AsyncGenerator[View]:
         """Where the preview is, now and whenever that changes, up to its end."""
         job_id = await self._newest(clip) or await self.ask(clip)
-        rows: asyncio.Queue[JobRow | None] = asyncio.Queue()
-        waiting = asyncio.create_task(self._wait(job_id, rows))
-        waiting.add_done_callback(lambda _: rows.put_nowait(None))
-        self._waiting.add(waiting)
-        pace, said = Pace(), None
+        views: asyncio.Queue[View | None] = asyncio.Queue()
+        following = asyncio.create_task(self._follow(job_id, views))
+        following.add_done_callback(lambda _: views.put_nowait(None))
+        self._following.add(following)
         try:
-            while (row := await rows.get()) is not None:
-                view = await self._under_way(row, pace)
-                if view != said:
-                    said = view
-                    yield view
-            if not waiting.cancelled():
-                yield waiting.result()
+            while (view := await views.get()) is not None:
+                yield view
+            if not following.cancelled():
+                following.result()
         finally:
-            self._waiting.discard(waiting)
-            waiting.cancel()
+            self._following.discard(following)
+            following.cancel()
 
     def stop(self) -> None:
         """Let go of everybody who follows: they ask again once there is a server again."""
-        for waiting in self._waiting:
-            waiting.cancel()
+        for following in self._following:
+            following.cancel()
 
     async def finished(self, clip: Clip) -> Answer | None:
         """The answer, if there is a finished preview."""
@@ -93,43 +84,24 @@ class Previews:
         jobs = (await self._client.list(kind=KIND, key=_key(clip), limit=1)).jobs
         return jobs[0].job_id if jobs else None
 
-    async def _wait(self, job_id: str, rows: asyncio.Queue[JobRow | None]) -> View:
+    async def _follow(self, job_id: str, views: asyncio.Queue[View | None]) -> None:
         try:
-            return _ended(await self._client.wait(job_id, on_change=rows.put_nowait))
+            async for seen in self._client.stream(job_id):
+                views.put_nowait(await self._view(seen))
         except ResultGone:
-            return {"state": "gone", "words": "This preview is no longer kept.", "may_ask_again": True}
+            gone = {"state": "gone", "words": "This preview is no longer kept.", "may_ask_again": True}
+            views.put_nowait(gone)
 
-    async def _under_way(self, row: JobRow, pace: Pace) -> View:
-        if row.state == "queued":
-            return {"state": "queued", "words": (await self._client.why(row.job_id)).sentence, "percent": _percent(row)}
-        left_s = pace.left_s(row, at_s=time.monotonic())
-        return {"state": "running", "words": row.message or "starting", "percent": _percent(row), "left_s": left_s}
-
-
-@dataclass(slots=True)
-class Pace:
-    """How fast one attempt has been while somebody watched it."""
-
-    _attempt: int = 0
-    _began: tuple[float, float] = field(default=(0.0, 0.0))
-
-    def left_s(self, row: JobRow, *, at_s: float) -> int | None:
-        """Seconds to the end if it goes on like this; None as long as that cannot be said."""
-        share = row.fraction or 0.0
-        if row.attempt != self._attempt:
-            self._attempt, self._began = row.attempt, (at_s, share)
-        took_s, done = at_s - self._began[0], share - self._began[1]
-        if took_s < _LEFT_AFTER_S or done < _LEFT_AFTER_SHARE:
-            return None
-        return round((1 - share) * took_s / done)
+    async def _view(self, seen: Progress) -> View:
+        if seen.answer is not None:
+            return _ended(seen.answer)
+        job, left_s = seen.job, None if seen.left_s is None else round(seen.left_s)
+        words = (await self._client.why(job.job_id)).sentence if job.state == "queued" else job.message or "starting"
+        return {"state": job.state, "words": words, "percent": int(100 * (job.fraction or 0.0)), "left_s": left_s}
 
 
 def _key(clip: Clip) -> str:
     return f"{clip.shared}/preview"
-
-
-def _percent(row: JobRow) -> int:
-    return int(100 * (row.fraction or 0.0))
 
 
 def _ended(answer: Answer) -> View:

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from planrun.core.messages import WorkerRow
 
+BEATS_MISSED_MS = 90_000  # three of the longest heartbeats
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerLock:
@@ -114,3 +116,15 @@ def watch_death(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
+
+
+def seems_dead(worker: WorkerRow, *, wall_ms: int) -> bool:
+    """Is it proven dead, or has it been silent for three heartbeats?
+
+    Args:
+        wall_ms: Now, by the clock of `WorkerRow.seen_at_ms`.
+    """
+    # A missing lock file proves nothing to a ledger. For people: it was removed once its worker was proven dead.
+    unlocked = bool(worker.lock_file) and not Path(worker.lock_file).exists()
+    silent = wall_ms - worker.seen_at_ms > BEATS_MISSED_MS
+    return unlocked or silent or isinstance(prove_dead(worker), ProvenDead)

@@ -16,13 +16,13 @@ from planrun.cli.exits import Exit
 from planrun.cli.printing import print_facts, print_json, print_table
 from planrun.cli.words import size
 from planrun.client import AsyncClient
-from planrun.client.living import seems_dead
 from planrun.clock import Instant, SystemClock
 from planrun.config import Place, place_of, url_from
 from planrun.core.durations import span
 from planrun.core.errors import Invalid, PlanrunError
 from planrun.core.messages import WorkerRow
 from planrun.core.pauses import Pause, pause_in_words
+from planrun.lockfile import seems_dead
 from planrun.wiring import ledger_facts
 from planrun.worker.catalog import open_catalog
 from planrun.worker.environment import job_environment

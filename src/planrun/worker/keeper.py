@@ -31,16 +31,16 @@ class Holding:
 
     Attributes:
         belief: Until when the holder may trust itself when nobody answers.
-        news: Set when the job begins to have something to say.
         verdict: Set once the ledger said that the lease is lost or canceled.
         on_end: Called then.
+        on_news: Called where a job says something while nothing else of it waits: the next heartbeat may come sooner.
     """
 
     lease: Lease
     belief: HeldLease
-    news: asyncio.Event
     verdict: Standing | None = None
     on_end: Callable[[], None] = field(default=lambda: None)
+    on_news: Callable[[], None] = field(default=lambda: None)
     fraction: float | None = None
     message: str | None = None
     _unsaid: bool = False
@@ -48,7 +48,7 @@ class Holding:
     def say(self, fraction: float | None, message: str | None) -> None:
         """What the job says of itself; goes out with the next heartbeat."""
         if not self._unsaid:
-            self.news.set()
+            self.on_news()
         self.fraction, self.message, self._unsaid = fraction, message, True
 
     def may_act(self, now_ms: int) -> bool:
@@ -109,7 +109,7 @@ class Keeper:
         )
         if not self._holdings:
             self._sent_ms = max(self._sent_ms, asked_ms)  # the grant was a sign of life
-        holding = self._holdings[lease.token] = Holding(lease, belief, self._changed)
+        holding = self._holdings[lease.token] = Holding(lease, belief, on_news=self._changed.set)
         self._changed.set()
         return holding
 
