@@ -22,11 +22,11 @@ from renderbox import ffmpeg
 from tests.e2e.test_cli import eventually
 from tests.lab import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium"), pytest.mark.timeout(600)]
 
 CLIP = ROOT / "examples" / "demo" / "bigbuckbunny.mp4"
 SHOWN_MS = 20_000
-RENDERED_MS = 150_000
+RENDERED_MS = 240_000
 PHONE = {"width": 390, "height": 844}
 
 
@@ -158,6 +158,19 @@ def on_phone(owners: Page, context: BrowserContext) -> Page:
     return page
 
 
+def remember(page: Page) -> None:
+    """Note every percentage that the page shows while the render runs, from now on."""
+    page.evaluate(
+        """() => {
+            const [card, percent] = ["card", "percent"].map((id) => document.getElementById(id));
+            window.percentages = [];
+            new MutationObserver(() => {
+                if (card.dataset.state === "running") window.percentages.push(parseInt(percent.textContent));
+            }).observe(percent, { childList: true });
+        }"""
+    )
+
+
 def is_under_way(page: Page) -> None:
     expect(page.locator("#card")).to_have_attribute("data-state", "running", timeout=RENDERED_MS)
     expect(page.locator("#percent")).to_have_text(re.compile(r"[1-9]\d? %"), timeout=RENDERED_MS)
@@ -175,14 +188,16 @@ def plays(page: Page) -> None:
 
 
 def test_three_pages_ask_and_one_render_answers_them_all(site: Site, visitor: BrowserContext) -> None:
-    site.start_worker()
     site.start_server()
     owners = uploaded(site, visitor, CLIP)
     pages = [owners, shared(owners, visitor), on_phone(owners, visitor)]
     for page in pages:
-        is_under_way(page)
+        expect(page.locator("#card")).to_have_attribute("data-state", "queued", timeout=SHOWN_MS)
+        remember(page)
+    site.start_worker()
     for page in pages:
         plays(page)
+        assert max(page.evaluate("window.percentages")) > 0
 
     assert [(job.key or "").partition("/")[2] for job in site.jobs()] == ["preview"]
     assert len(site.attempts()) == 1
