@@ -58,7 +58,7 @@ def shared_name(owners: str) -> str:
 
 
 class Uploads:
-    """The clips in one folder, which is made.
+    """The clips in one folder, which is made. One server at a time: what one that died was taking is removed here.
 
     Args:
         bytes_max: Larger uploads are refused.
@@ -68,6 +68,8 @@ class Uploads:
         self.bytes_max = bytes_max
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(left, ignore_errors=True)
 
     async def take(self, title: str, chunks: AsyncIterator[bytes]) -> str:
         """Keep one upload. Returns the owner's name of the clip.

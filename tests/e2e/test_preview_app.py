@@ -271,6 +271,7 @@ def test_what_is_no_video_is_refused_in_kind_words_and_in_those_of_ffmpeg(
 def test_too_large_and_empty_uploads_are_refused_and_leave_nothing(
     site: Site, visitor: BrowserContext, tmp_path: Path
 ) -> None:
+    (site.folder / "previews.db.uploads" / "unfinished-by-one-that-died").mkdir(parents=True)
     site.start_server("--upload-mib-max", "1")
     (tmp_path / "empty.mp4").touch()
     clips = f"{site.address}clips"
