@@ -93,9 +93,6 @@ async def upload(request: Request) -> Response:
         owners = await uploads.take(request.query_params.get("title", ""), request.stream())
     except ClientDisconnect:
         return Response(status_code=400)  # nobody is there to read it
-    clip = uploads.owned(owners)
-    assert clip is not None
-    await _previews(request).ask(clip)
     return JSONResponse({"page": f"/clips/{owners}"}, status_code=201)
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -206,6 +207,20 @@ def test_three_pages_ask_and_one_render_answers_them_all(site: Site, visitor: Br
     part = httpx2.get(f"{pages[1].url}/preview.mp4", headers={"range": "bytes=4-7"})
     assert (part.status_code, part.content) == (206, b"ftyp")
     assert httpx2.get(f"{owners.url}/preview").json()["state"] == "finished"
+
+
+def test_many_who_look_first_at_the_same_moment_make_one_job(site: Site) -> None:
+    site.start_server()
+    page = httpx2.post(f"{site.address}clips?title=film", content=CLIP.read_bytes()).json()["page"]
+    assert site.jobs() == ()
+    with ThreadPoolExecutor(12) as crowd:
+        answers = list(crowd.map(httpx2.get, [f"{site.address.rstrip('/')}{page}/preview"] * 12))
+    [job] = site.jobs()
+
+    assert {answer.json()["state"] for answer in answers} == {"queued"}
+    assert {answer.json()["title"] for answer in answers} == {"film"}
+    with Client(site.url) as client:
+        assert [event.what for event in client.events(job.job_id)].count("submitted") == 1
 
 
 def test_a_killed_worker_a_restarted_server_and_a_reload_lose_nothing(

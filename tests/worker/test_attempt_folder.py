@@ -31,6 +31,14 @@ def test_an_emptied_folder_takes_the_name_of_the_next_attempt(folder: AttemptFol
     assert everything_below(tmp_path) == ["22", "22/home", "22/scratch", "22/tmp"]
 
 
+def test_an_emptied_folder_that_somebody_removed_is_made_anew(folder: AttemptFolder, tmp_path: Path) -> None:
+    folder.remove()
+
+    AttemptFolder(tmp_path, 34, instead_of=folder).create()
+
+    assert everything_below(tmp_path) == ["22", "22/home", "22/scratch", "22/tmp"]
+
+
 def test_what_lay_under_the_name_of_a_fresh_attempt_is_gone(folder: AttemptFolder, tmp_path: Path) -> None:
     (folder.scratch / "of another one").touch()
 
