@@ -123,10 +123,13 @@ class Actors:
     ) -> Granted | Refused:
         if by not in self.ready:
             await self.register(by)
+        return await self.ledger.grant(self.asking(job_id, attempt, by=by, nonce=nonce, lease_ms=lease_ms))
+
+    def asking(
+        self, job_id: str, attempt: int = 1, *, by: str, nonce: str | None = None, lease_ms: int = LEASE_MS
+    ) -> GrantRequest:
         nonce = nonce or self.clock.new_id()
-        return await self.ledger.grant(
-            GrantRequest(job_id=job_id, attempt=attempt, incarnation=by, nonce=nonce, lease_ms=lease_ms)
-        )
+        return GrantRequest(job_id=job_id, attempt=attempt, incarnation=by, nonce=nonce, lease_ms=lease_ms)
 
     async def granted(self, job_id: str, attempt: int | None = None, *, by: str = "w1", **given: Any) -> Granted:
         """Get a grant of the job's current attempt, waiting for its due time on the pretended clock."""

@@ -261,3 +261,38 @@ class GrantContract(LedgerContract):
         await they.submit(needs=("gpu",))
 
         assert await they.line(capabilities=("gpu-large", "no-gpu")) == []
+
+    async def test_the_first_of_several_that_can_be_had_is_granted(self, they: Actors, ledger: Ledger) -> None:
+        """The others were read from the line a moment ago: somebody may have been faster."""
+        gone, free, later = [(await they.submit()).job_id for _ in range(3)]
+        await they.grant(gone, by="w1")
+        await they.register("w2")
+
+        granted = await ledger.grant_first([they.asking(job_id, by="w2") for job_id in (gone, free, later)])
+
+        assert isinstance(granted, Granted)
+        assert granted.lease.job_id == free
+        assert (await they.row(later)).state is State.QUEUED
+
+    async def test_asked_again_the_same_one_is_granted_though_an_earlier_one_is_free_by_now(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        """Its reply was lost. A second grant would be a lease that nobody knows of."""
+        gone, free = [(await they.submit()).job_id for _ in range(2)]
+        lease = await they.grant(gone, by="w1")
+        await they.register("w2")
+        asked = [they.asking(gone, attempt=2, by="w2"), they.asking(free, by="w2")]
+        first = await ledger.grant_first(asked)
+        await they.release(lease)
+
+        assert await ledger.grant_first(asked) == first
+        assert (await they.row(gone)).state is State.QUEUED
+
+    async def test_nothing_to_be_had_says_why_for_the_first(self, they: Actors, ledger: Ledger) -> None:
+        first, second = await they.running(by="w1"), await they.running(by="w1")
+        await they.cancel(second.job_id)
+        await they.register("w2")
+
+        answer = await ledger.grant_first([they.asking(lease.job_id, by="w2") for lease in (first, second)])
+
+        assert answer == Refused(why="running")

@@ -192,6 +192,21 @@ async def test_a_warm_process_is_reused_until_something_goes_wrong(lab: Lab) -> 
     await lab.scratch_empty()
 
 
+async def test_a_busy_slot_takes_the_most_urgent_job_next_though_its_own_kind_would_be_cheaper(lab: Lab) -> None:
+    """Jobs of one kind follow one another in one commit; that gives them no right of way."""
+    lab.start_worker(lease_s=3)
+    await lab.ready(1)
+    first = await lab.submit("nap", {"seconds": 0.5})
+    await lab.started(first, 1)
+    alike = [await lab.submit("nap", {"seconds": 0, "n": n}) for n in range(3)]
+    urgent = await lab.submit("warmly", priority=9)
+    rows = await lab.ended(first, *alike, urgent)
+
+    assert [row.state for row in rows] == [State.FINISHED] * 5
+    assert [start.job_id for start in lab.starts()] == [first, urgent, *alike]
+    await lab.scratch_empty()
+
+
 async def test_a_job_waits_for_the_machine_that_can_run_it_or_fails_at_once(lab: Lab) -> None:
     """C66: a capability that nobody has is named at submit; one whose only worker is away is waited for."""
     able = lab.start_worker(lease_s=1, name="able", capabilities=["gpu"])

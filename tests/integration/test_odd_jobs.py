@@ -122,7 +122,7 @@ async def test_folders_that_somebody_removed_or_blocked_are_no_end(lab: Lab) -> 
     worker = await a_worker(lab)
     await lab.ended(await lab.submit("render", {"seconds": 0.1}))
     for folder in (lab.place.scratch, lab.place.store, lab.place.logs):
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # who has printed nothing has made no folder for logs
     lab.place.logs.touch()  # no log can be written
     jobs = [await lab.submit("render", {"seconds": 0.1, "n": n}) for n in range(3)]
     rows = await lab.ended(*jobs)

@@ -159,15 +159,17 @@ async def test_a_dead_worker_promises_nothing(scratch: Path, neighbour: subproce
 
 
 def test_a_living_worker_is_never_taken_for_dead_while_it_announces_anew(tmp_path: Path) -> None:
-    """Its file is replaced all the time; every look finds its two loads."""
+    """Its file is rewritten all the time, longer and shorter; every look finds the one or the other, whole."""
     writer, reader = Reservations(tmp_path, "writer"), Reservations(tmp_path, "reader")
-    loads = [Load(disk_reserve=1), Load(disk_reserve=2)]
-    writer.announce(loads)
+    few = [Load(disk_reserve=1), Load(disk_reserve=2)]
+    many = [Load(disk_reserve=10**15 + n, memory_used=n) for n in range(40)]
+    writer.announce(few)
     done = threading.Event()
 
     def announce() -> None:
         while not done.is_set():
-            writer.announce(loads)
+            writer.announce(many)
+            writer.announce(few)
 
     thread = threading.Thread(target=announce)
     thread.start()
@@ -177,7 +179,8 @@ def test_a_living_worker_is_never_taken_for_dead_while_it_announces_anew(tmp_pat
         done.set()
         thread.join()
 
-    assert seen == [loads] * 500
+    assert all(loads in (few, many) for loads in seen)
+    assert len(seen) == 500
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -202,6 +205,20 @@ async def test_of_two_workers_that_decide_at_once_one_gets_the_last_room(
     decided.append(await first.admit(large))
 
     assert sorted(type(one).__name__ for one in decided) == ["Refused", "Reservation"]
+
+
+async def test_the_next_job_has_the_room_of_the_one_before_only_while_it_would_be_let_in(
+    scratch: Path, neighbour: subprocess.Popen[str]
+) -> None:
+    """A neighbour's promises count for it, too."""
+    kind = Kind(kind="export", version="v1", module="m", output_bytes_max=20 * MIB)
+    gates = gates_at(scratch)
+    room = await gates.admit(kind)
+    assert isinstance(room, Reservation)
+    larger = Kind(kind="export", version="v1", module="m", output_bytes_max=4 * GIB)
+
+    assert gates.still_admit(kind, room)
+    assert not gates.still_admit(larger, room)
 
 
 async def test_memory_is_promised_like_disk(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:

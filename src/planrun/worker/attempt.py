@@ -81,16 +81,14 @@ class Attempt:
         lease = self.granted.lease
         try:
             ran = await self._prepare_and_run()
-            if ran is None:
-                return  # this worker is broken: the lease runs out by itself
-            await self._conclude(ran)
+            if ran is not None:  # else this worker is broken: the lease runs out by itself
+                await self._conclude(ran)
         finally:
             self.tools.keeper.drop(lease)
-            if not self.successor.has_begun:
-                await self.clean_up()
+            if not await self.successor.has_come():  # else the emptied folder is that one's
+                await self._clean_up()
 
-    async def clean_up(self) -> None:
-        """Nothing of the attempt's folder is needed any more."""
+    async def _clean_up(self) -> None:
         if not self.folder.remove_small():
             await asyncio.to_thread(self.folder.remove)
 

@@ -41,9 +41,11 @@ class AttemptFolder:
 
     def create(self) -> None:
         """Start empty, whatever lay there. Quick: a token is granted once, so hardly ever anything lies there."""
-        if self._instead_of is not None:
-            self._instead_of.path.rename(self.path)
-            return
+        before, self._instead_of = self._instead_of, None
+        if before is not None:
+            with suppress(OSError):  # somebody has removed it
+                before.path.rename(self.path)
+                return
         try:
             self.path.mkdir(parents=True)
         except FileExistsError:

@@ -282,7 +282,9 @@ class JobProcess:
             self._runner.write(f"{json.dumps(order)}\n".encode())
 
     async def _hear_launcher(self, hearing_runner: asyncio.Task[None]) -> None:
-        exited = await self._hear_of_exit()
+        said: asyncio.Future[Exited | None] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().add_reader(self._control, self._on_launcher, said)
+        exited = await said
         if exited is None:  # the launcher itself was killed: what it may have left is found by its mark
             await asyncio.to_thread(end_marked, self._mark)
             exited = Exited(tail=tail_of(self._log))
@@ -296,29 +298,28 @@ class JobProcess:
         self._runner.close()
         self._happenings.put_nowait(exited)
 
-    async def _hear_of_exit(self) -> Exited | None:
-        """Listen to the launcher to its end; None if it ended without a word."""
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                said = await loop.sock_recv(self._control, MESSAGE_BYTES_MAX)
-            except OSError:
-                return None
-            if not said:
-                return None
-            message = json.loads(said)
-            match message.pop("say"):
-                case "vitals" if self._has_run and self._happenings.qsize() < _WAITING_HAPPENINGS_MAX:
-                    self._happenings.put_nowait(Vitals(**message))
-                case "attending":
-                    self._has_run = True
-                    unsent, self._unsent = self._unsent, []
-                    for order in unsent:
-                        self._tell_runner(order)
-                case "cleared":
-                    self._cleared.pop(0).set_result(None)
-                case "exit":
-                    return Exited(**message, tail=tail_of(self._log))
+    def _on_launcher(self, exited: asyncio.Future[Exited | None]) -> None:
+        """One message of the launcher. Its last one, or its end without a word (None), goes into `exited`."""
+        try:
+            said = self._control.recv(MESSAGE_BYTES_MAX)
+        except BlockingIOError:
+            return
+        except OSError:
+            said = b""
+        message = json.loads(said) if said else {"say": "gone"}
+        match message.pop("say"):
+            case "vitals" if self._has_run and self._happenings.qsize() < _WAITING_HAPPENINGS_MAX:
+                self._happenings.put_nowait(Vitals(**message))
+            case "attending":
+                self._has_run = True
+                unsent, self._unsent = self._unsent, []
+                for order in unsent:
+                    self._tell_runner(order)
+            case "cleared":
+                self._cleared.pop(0).set_result(None)
+            case "exit" | "gone" as last:
+                asyncio.get_running_loop().remove_reader(self._control)
+                exited.set_result(Exited(**message, tail=tail_of(self._log)) if last == "exit" else None)
 
     async def _hear_runner(self, said: asyncio.StreamReader) -> None:
         try:

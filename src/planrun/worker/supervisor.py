@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from planrun.config import Place
@@ -142,10 +143,10 @@ class Supervisor:
             if taken is None:
                 room.release()
         if taken is not None:
-            self._begin(taken, room)
+            self._begin(taken, room=room)
         return True
 
-    def _begin(self, taken: Taken, room: Reservation, *, folder: AttemptFolder | None = None) -> None:
+    def _begin(self, taken: Taken, *, room: Reservation, folder: AttemptFolder | None = None) -> None:
         """Start an attempt.
 
         Args:
@@ -156,8 +157,15 @@ class Supervisor:
         kind = self._kinds[granted.kind, granted.version]
         holding = self._keeper.hold(lease, asked_ms=taken.asked_ms)
         self._recheck.set()  # it may have been canceled before anybody here listened for that
-        successor = Successor(self._taking, self._gates, kind=kind, room=room, may_follow=self._may_take)
         folder = AttemptFolder(self._scratch, lease.token, instead_of=folder)
+        successor = Successor(
+            self._taking,
+            self._gates,
+            kind=kind,
+            room=room,
+            may_follow=self._may_take,
+            begin=partial(self._begin, room=room, folder=folder),
+        )
         run = Run(
             kind=kind,
             folder=folder,
@@ -185,11 +193,7 @@ class Supervisor:
             self._taking.remember(lease)
             if attempt.failed_fatally:
                 self._break()
-            next_one = await attempt.successor.taken()
-            if next_one is not None:
-                self._begin(next_one, room, folder=attempt.folder)
-            else:
-                await attempt.clean_up()
+            if not await attempt.successor.has_come():
                 room.release()
             del self._running[lease.token]
             self._wake.set()

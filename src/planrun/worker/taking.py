@@ -105,15 +105,28 @@ class Successor:
     """
 
     def __init__(
-        self, taking: Taking, gates: Gates, *, kind: Kind, room: Reservation, may_follow: Callable[[], bool]
+        self,
+        taking: Taking,
+        gates: Gates,
+        *,
+        kind: Kind,
+        room: Reservation,
+        may_follow: Callable[[], bool],
+        begin: Callable[[Taken], None],
     ) -> None:
+        """
+        Args:
+            may_follow: Does the worker take jobs at all?
+            begin: Called with what follows, at once: from then on its lease is to be renewed.
+        """
         self._taking = taking
         self._gates = gates
         self._kind = kind
         self._room = room
         self._may_follow = may_follow
+        self._begin = begin
         self._offers: asyncio.Task[list[Offer]] | None = None
-        self._taking_it: asyncio.Task[Taken | None] | None = None
+        self._attempted: asyncio.Task[bool] | None = None
 
     def look(self) -> None:
         """The job has said done; what would be next is read while its process is put in order."""
@@ -128,28 +141,26 @@ class Successor:
     def take(self) -> None:
         """All that is left of the job is to settle it, and nothing of it lies in the room any more."""
         if self._offers is not None and self._may_follow() and self._gates.still_admit(self._kind, self._room):
-            self._taking_it = asyncio.create_task(self._take(self._offers))
+            self._attempted = asyncio.create_task(self._take(self._offers))
 
-    @property
-    def has_begun(self) -> bool:
-        """May something follow? Then the folder, which is empty, waits for it."""
-        return self._taking_it is not None
+    async def has_come(self) -> bool:
+        """Has something followed? Then folder and room are its own."""
+        if self._attempted is not None:
+            return await self._attempted
+        if self._offers is not None:
+            self._offers.cancel()
+            await asyncio.gather(self._offers, return_exceptions=True)
+        return False
 
-    async def taken(self) -> Taken | None:
-        """What follows, if anything does; asked once the job is settled."""
+    async def _take(self, offers: asyncio.Task[list[Offer]]) -> bool:
+        kind = (self._kind.kind, self._kind.version)
         try:
-            if self._taking_it is not None:
-                return await self._taking_it
+            alike = itertools.takewhile(lambda offer: (offer.kind, offer.version) == kind, await offers)
+            first = list(itertools.islice(alike, TRIED_AT_ONCE))
+            taken = await self._taking.grant(first) if first else None
         except LedgerUnavailable as error:
             log.debug("nothing follows: %s", error)
-        finally:
-            if self._offers is not None:
-                self._offers.cancel()
-                await asyncio.gather(self._offers, return_exceptions=True)
-        return None
-
-    async def _take(self, offers: asyncio.Task[list[Offer]]) -> Taken | None:
-        kind = (self._kind.kind, self._kind.version)
-        alike = itertools.takewhile(lambda offer: (offer.kind, offer.version) == kind, await offers)
-        first = list(itertools.islice(alike, TRIED_AT_ONCE))
-        return await self._taking.grant(first) if first else None
+            return False
+        if taken is not None:
+            self._begin(taken)
+        return taken is not None

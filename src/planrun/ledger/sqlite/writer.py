@@ -11,6 +11,7 @@ take longer than the commit.
 from __future__ import annotations
 
 import collections
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -89,22 +90,18 @@ class Writer:
         self._asked_s = 0.0
         self._urgent: collections.deque[Call] = collections.deque()
         self._others: collections.deque[Call] = collections.deque()
-        self._ready = threading.Condition()
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # no interrupt can leave it locked
         self._pause = threading.Event()
-        self._writing = threading.Lock()  # whose thread has the connection
+        self._writing = threading.RLock()  # whose thread has the connection
         self._begun: list[Call] = []
-        self._closed = False
+        self._closed = self._ended = False
         self._thread = threading.Thread(target=self._run, name="planrun-ledger-writer", daemon=True)
         self._thread.start()
 
     def call(self, verb: Verb, *, urgent: bool = False) -> Future[Any]:
         """Queue a verb. The future gets its answer after the commit, or the reason why there is none."""
-        call = Call(verb, Future())
-        with self._ready:
-            if self._closed:
-                raise LedgerUnavailable("the ledger is closed in this process")
-            (self._urgent if urgent else self._others).append(call)
-            self._ready.notify()
+        call = self._enqueue(verb, urgent=urgent)
+        self._bell.put(None)
         return call.answer
 
     def call_here(self, verb: Verb) -> Future[Any]:
@@ -112,28 +109,20 @@ class Writer:
 
         An interrupt of this thread, such as Ctrl-C, is passed on: then a verb may be done, and nothing stays locked.
         """
-        call = Call(verb, Future())
-        with self._ready:
-            if self._closed:
-                raise LedgerUnavailable("the ledger is closed in this process")
-            self._others.append(call)
-        is_ours = False
+        call = self._enqueue(verb)
         try:
-            is_ours = self._writing.acquire(blocking=False)
-            if is_ours:
-                self._batch(self._turnstile.turn_if_free())
-        except Exception:
-            self._access.failed()  # the thread meets the same, and knows what to do
-        except BaseException:
-            self._abandon()
-            self._turnstile.pass_on()
-            raise
+            try:
+                # Not from a signal handler that runs in the middle of a batch of this thread.
+                if not self._is_ours() and self._writing.acquire(blocking=False):
+                    self._batch(self._turnstile.turn_if_free())
+            except Exception:
+                self._access.failed()  # the thread meets the same, and knows what to do
+            finally:
+                self._leave()
         finally:
-            if is_ours:
-                self._writing.release()
+            self._leave()  # once more: the interrupt may have hit the first one
             if not call.answer.done():
-                with self._ready:
-                    self._ready.notify()
+                self._bell.put(None)
         return call.answer
 
     def is_settled(self) -> bool:
@@ -142,19 +131,42 @@ class Writer:
 
     def close(self, *, timeout_s: float = 5) -> bool:
         """Finish what is queued, then end the thread. False: it still stands in line, and goes on when it is let in."""
-        with self._ready:
-            self._closed = True
-            self._ready.notify()
+        self._closed = True
+        self._bell.put(None)
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def _is_ours(self) -> bool:
+        return self._writing._is_owned()  # type: ignore[attr-defined,no-any-return] # as threading.Condition asks it
+
+    def _leave(self) -> None:
+        """Whatever this thread still holds after a batch that was cut off is let go. Repeating it is no error."""
+        if self._is_ours():
+            if self._connection.in_transaction:
+                self._abandon()
+            self._turnstile.pass_on()
+            self._writing.release()
+
+    def _enqueue(self, verb: Verb, *, urgent: bool = False) -> Call:
+        closed = LedgerUnavailable("the ledger is closed in this process")
+        if self._closed:
+            raise closed
+        call = Call(verb, Future())
+        (self._urgent if urgent else self._others).append(call)
+        if self._ended:  # closed meanwhile, and nobody looks at the queue any more
+            self._refuse_waiting(closed)
+        return call
+
+    def _is_waiting(self) -> bool:
+        return bool(self._urgent or self._others)
+
     def _run(self) -> None:
         while True:
-            with self._ready:
-                while not (self._urgent or self._others or self._closed):
-                    self._ready.wait()
-                if not (self._urgent or self._others):
+            while not self._is_waiting():
+                self._ended = self._closed
+                if self._ended and not self._is_waiting():  # whoever comes after this look sees that it has ended
                     return
+                self._bell.get()
             try:
                 with self._writing:
                     self._batch(self._turnstile.turn(in_a_hurry=lambda: bool(self._urgent)))
@@ -166,9 +178,10 @@ class Writer:
                 self._refuse_waiting(self._unavailable(error))
 
     def _next(self) -> Call | None:
-        with self._ready:
-            queue = self._urgent or self._others
-            return queue.popleft() if queue else None
+        try:
+            return (self._urgent or self._others).popleft()
+        except IndexError:
+            return None
 
     def _refuse_waiting(self, error: LedgerUnavailable) -> None:
         while (call := self._next()) is not None:
