@@ -8,18 +8,43 @@ A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import io
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cyclopts import App
 from rich.console import Console
 
 from planrun.cli.app import EXIT_CODES, VERBS, build_app
+from planrun.cli.exits import exit_of
+from planrun.client import Answer, OutputFile
+from planrun.client.content import KEY_CHARS_MAX, Submit
+from planrun.config import PARAMS_BYTES_MAX, VALUE_BYTES_MAX
+from planrun.core import errors
 from planrun.core.budget import BACKOFF_MS, Budgets, Counter, after_attempt
+from planrun.core.coverage import Coverage
+from planrun.core.drains import Drain
+from planrun.core.history import MEANINGS, What
+from planrun.core.kinds import GIB, MIB, Kind
 from planrun.core.life import ENDED, TRANSITIONS, Outcome, State, next_state
+from planrun.core.messages import AttemptRow, Checkpoint, CheckpointFile, EventRow, Failure, Handler, JobRow
+from planrun.core.names import NAME_RULE
+from planrun.core.pauses import Pause
+from planrun.core.presence import Presence
+from planrun.core.why import Why
+from planrun.orchestrator.outbox import DELIVERY_TIMEOUT_S
+from planrun.orchestrator.sweeper import UNSUPPORTED_AFTER_MS
+from planrun.worker.keeper import PROGRESS_MS
+from planrun.worker.options import WorkerOptions
 
 DOCS = Path(__file__).parent
 LIMITS = {
@@ -60,6 +85,78 @@ def outcomes() -> str:
     return f"{shown}\n\nWaits grow with the counter: {waits} s, and stay there; the first loss waits nothing."
 
 
+def events() -> str:
+    """Every kind of line in the history of a job."""
+    return table(("what", "means; and what the line names"), [(f"`{what}`", MEANINGS[what]) for what in What])
+
+
+def error_classes() -> str:
+    """The exceptions, in the order of their tree."""
+    rows = []
+    for name in re.findall(r"^ *[*.-] (\w+)", errors.__doc__ or "", re.MULTILINE):
+        kind: type[errors.PlanrunError] = getattr(errors, name)
+        if kind in (errors.PlanrunError, errors.LostLease) or issubclass(kind, errors.JobError):
+            continue
+        bare = kind.__new__(kind)  # what a shell sees depends on its class alone
+        rows.append((f"`{name}`", paragraph(kind.__doc__), str(int(exit_of(bare)))))
+    return table(("raised", "means, and what to do", "exit code"), rows)
+
+
+def settings(kind: type, *, without: Collection[str] = ()) -> str:
+    """The fields of a dataclass with their defaults and what its docstring says of them."""
+    means = attributes(kind)
+    rows = [
+        (f"`{setting.name}`", amount(setting.name, setting.default), means[setting.name])
+        for setting in dataclasses.fields(kind)
+        if setting.name not in without
+    ]
+    return table(("setting", "default", "means"), rows)
+
+
+def attributes(kind: type) -> dict[str, str]:
+    """The attributes that a docstring describes: name → text."""
+    text = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2].partition("\nRaises:")[0]
+    entries = re.split(r"^(?: {4})?(?=[a-z_]+: )", text, flags=re.MULTILINE)[1:]
+    pairs = (entry.partition(": ") for entry in entries)
+    return {name: " ".join(words.split()) for name, _, words in pairs}
+
+
+def fixed_limits() -> str:
+    """What cannot be set, and is met sooner or later."""
+    rows = [
+        ("parameters of a job, as JSON", f"{PARAMS_BYTES_MAX // 1024} KiB"),
+        ("values that a job returns, as JSON", f"{VALUE_BYTES_MAX // 1024} KiB"),
+        ("key, request id", f"{KEY_CHARS_MAX} characters"),
+        ("names of kinds, versions, namespaces, inputs and needs", NAME_RULE),
+        ("heartbeat of a worker", "every third of its lease"),
+        ("progress", f"at most every {PROGRESS_MS / 1000:g} s"),
+        ("one try of a delivery", f"{DELIVERY_TIMEOUT_S:g} s"),
+        ("a job that no known worker could run", f"fails after {UNSUPPORTED_AFTER_MS // 60_000} min"),
+    ]
+    return table(("what", "limit"), rows)
+
+
+def amount(name: str, value: object) -> str:
+    """A default, in the unit that its name says."""
+    match value:
+        case dataclasses.MISSING | None | "" | ():
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case tuple():
+            return ", ".join(f"`{one}`" for one in value)
+        case int() if "_bytes_" in name:
+            return (f"{value // GIB} GiB" if value % GIB == 0 else f"{value // MIB} MiB") if value else "none"
+        case int() | float() if name.endswith("_s"):
+            return f"{value / 3600:g} h" if value >= 3600 else f"{value / 60:g} min" if value >= 120 else f"{value:g} s"
+    return f"`{value}`"
+
+
+def paragraph(text: str | None) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join((text or "").strip().partition("\n\n")[0].split())
+
+
 def commands() -> str:
     """What each command says of itself."""
     app = build_app()
@@ -77,17 +174,124 @@ def exit_codes() -> str:
     return f"```text\n{EXIT_CODES}\n```"
 
 
+def json_verbs() -> str:
+    """What each verb prints with --json."""
+    if set(JSON) != set(VERBS) - FOR_EVER:
+        raise SystemExit(f"say what --json prints: {sorted((set(VERBS) - FOR_EVER) ^ set(JSON))}")
+    return table(("verb", "document"), [(f"`planrun {verb}`", JSON[verb]) for verb in VERBS if verb in JSON])
+
+
+def json_shapes() -> str:
+    """The fields of what is printed by name."""
+    shapes = [f"### {name}\n\n{table(('field', 'type'), fields_of(shape))}" for name, shape in SHAPES.items()]
+    return "\n\n".join(shapes)
+
+
+def fields_of(shape: type) -> Sequence[tuple[str, ...]]:
+    """Names and types as a reader of JSON knows them."""
+    hints = get_type_hints(shape)
+    names: Sequence[str] = [field.name for field in fields(shape)] if is_dataclass(shape) else list(hints)
+    known = {name.lstrip("_"): in_json(hints[name]) for name in names}
+    known.update(ADDED.get(shape, {}))
+    return [(f"`{name}`", what) for name, what in known.items()]
+
+
+def in_json(hint: Any) -> str:
+    """A Python type, in the words of JSON."""
+    if hint is Any:
+        return "any JSON value"
+    if hint is type(None):
+        return "null"
+    if isinstance(hint, UnionType) or get_origin(hint) is Union:
+        return " or ".join(in_json(part) for part in get_args(hint))
+    if hint in JSON_TYPES:
+        return JSON_TYPES[hint]
+    known = {shape: name for name, shape in SHAPES.items()}
+    if hint in known:
+        return f"[{known[hint]}](#{known[hint].lower()})"
+    origin = get_origin(hint)
+    if origin is tuple:
+        return f"list of {in_json(get_args(hint)[0])}"
+    if origin in (dict, Mapping):
+        return "object"
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return " or ".join(f"`{value}`" for value in hint)
+    return "object"
+
+
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [heads, tuple("---" for _ in heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+FOR_EVER = {"worker", "up"}
+SHAPES: Mapping[str, type] = {
+    "Job": JobRow,
+    "Attempt": AttemptRow,
+    "Answer": Answer,
+    "Output": OutputFile,
+    "Failure": Failure,
+    "Event": EventRow,
+    "Checkpoint": Checkpoint,
+    "CheckpointFile": CheckpointFile,
+    "Why": Why,
+    "Kind": Coverage,
+    "Pause": Pause,
+    "Drain": Drain,
+    "Worker": Presence,
+    "Handler": Handler,
+}
+ADDED: Mapping[type, Mapping[str, str]] = {JobRow: {"left_ms": "number or null"}, Answer: {"ok": "boolean"}}
+JSON_TYPES: Mapping[Any, str] = {
+    str: "text",
+    Path: "text",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    Any: "any JSON value",
+}
+JSON: Mapping[str, str] = {
+    "submit": "`job_id`, `disposition`; with `--wait`, or if it failed at once: an Answer",
+    "wait": "an Answer; of several jobs a list, with `job_id`, `exit`, `problem` where one has none",
+    "show": "a Job with `attempts` (list of Attempt) and `answer` (Answer or null)",
+    "why": "a Why",
+    "list": "`jobs` (list of Job), `before` (cursor of the next page, or null)",
+    "events": "list of Event; with `--follow` one Event a line",
+    "logs": "`job_id`, `attempt`, `log`; with `--follow` one such document a line for each part",
+    "result": "an Answer",
+    "cancel": "`job`, `canceled`, `state`; of several jobs a list, with `exit` and `problem` where it failed",
+    "retry": "`job`, `job_id`, `retry_of`, `key_taken`; of several jobs a list, as for `cancel`",
+    "pause": "`paused`, `kind`, `namespace`",
+    "resume": "`resumed`, `kind`, `namespace`, `still_paused` (list of Pause)",
+    "pauses": "list of Pause",
+    "drain": "`drained`, or with `--undo` `undone`: list of names",
+    "drains": "list of Drain",
+    "top": "`jobs` and `ended_last_minute` (numbers by state), `waiting` (by `paused`, `no-worker`, `in-line`), "
+    "`running` (list of Job), `workers` (list of Worker)",
+    "workers": "list of Worker",
+    "kinds": "list of Kind",
+    "new": "`kind`, `module`, `files`",
+    "migrate": "`before` and `schema` (numbers), `steps` (each with `schema`, `name`, `what`), `backup` (path or null)",
+    "backup": "`file`, `bytes`",
+    "gc": "`gone`: list of paths and keys",
+    "check": "`ok`, what was found, `problems`: list of sentences",
+    "completion": "`shell`, `script`",
+}
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "diagram": diagram,
     "transitions": transitions,
     "outcomes": outcomes,
+    "events": events,
+    "error-classes": error_classes,
+    "worker-settings": partial(settings, WorkerOptions),
+    "kind-settings": partial(settings, Kind, without=("kind", "version", "module")),
+    "submit-settings": partial(settings, Submit),
+    "fixed-limits": fixed_limits,
     "exit-codes": exit_codes,
     "commands": commands,
+    "json-verbs": json_verbs,
+    "json-shapes": json_shapes,
 }
 
 

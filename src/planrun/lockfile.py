@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planrun.core.messages import WorkerRow
+from planrun.core.presence import LOST_AFTER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +115,15 @@ def watch_death(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
+
+
+def seems_dead(worker: WorkerRow, *, wall_ms: int) -> bool:
+    """Is it proven dead, or has it been silent for too long?
+
+    Args:
+        wall_ms: Now, by the clock of `WorkerRow.seen_at_ms`.
+    """
+    # A missing lock file proves nothing to a ledger. For people: it was removed once its worker was proven dead.
+    unlocked = bool(worker.lock_file) and not Path(worker.lock_file).exists()
+    silent = wall_ms - worker.seen_at_ms > LOST_AFTER_MS
+    return unlocked or silent or isinstance(prove_dead(worker), ProvenDead)

@@ -35,6 +35,19 @@ def test_every_verb_works_without_a_loop(url: str) -> None:
             client.wait("nowhere")
 
 
+def test_a_stream_that_is_left_early_leaves_nothing_behind_and_the_job_goes_on(url: str) -> None:
+    with Client(url) as client:
+        job = client.submit("preview")
+        for _ in job.stream():
+            break
+        for _ in client.follow_events(job.id):
+            break
+
+        assert job.show().state is State.QUEUED
+    with pytest.raises(PlanrunError, match="closed"):
+        next(client.stream(job.id))
+
+
 def test_threads_share_one_client(url: str) -> None:
     with Client(url) as client, ThreadPoolExecutor(8) as pool:
         jobs = list(pool.map(lambda n: client.submit("preview", key=f"k{n % 10}"), range(80)))

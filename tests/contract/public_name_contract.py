@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from planrun.core.history import What
 from planrun.core.life import Outcome
 from planrun.core.messages import Handler
 from planrun.ledger.contract import Ledger
@@ -71,7 +72,7 @@ class PublicNameContract(LedgerContract):
         old = await they.running(subscribers=(ROUTE,))
         new = await they.running(by="w2", subscribers=(ROUTE,))
         await they.succeed(new)
-        await ledger.confirm(msg_id(new.job_id), what="published", detail=NAME)
+        await ledger.confirm(msg_id(new.job_id), what=What.PUBLISHED, detail=NAME)
         await ledger.stopped(new, "w2")
         for _ in range(3):
             clock.advance(15 * DAY_S)
@@ -137,8 +138,8 @@ class PublicNameContract(LedgerContract):
         clock.advance(100 * DAY_S)
         assert (await ledger.stale(limit=10)).results == ()
 
-        await ledger.confirm(msg_id(lease.job_id), what="published", detail=NAME)
-        await ledger.confirm(msg_id(lease.job_id), what="published", detail=NAME)
+        await ledger.confirm(msg_id(lease.job_id), what=What.PUBLISHED, detail=NAME)
+        await ledger.confirm(msg_id(lease.job_id), what=What.PUBLISHED, detail=NAME)
 
         assert (await ledger.stale(limit=10)).results == (lease.job_id,)
         said = [event.detail for event in await ledger.events(lease.job_id) if event.what == "published"]

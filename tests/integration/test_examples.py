@@ -29,11 +29,13 @@ def build(folder: Path) -> None:
     subprocess.run(["cc", "-o", folder / "words", folder / "words.c"], check=True)
 
 
-async def answer(lab: Lab, kind: str, *, inputs: dict[str, Path] | None = None, **params: Any) -> Any:
+async def answer(
+    lab: Lab, kind: str, *, inputs: dict[str, Path] | None = None, version: str = "v1", **params: Any
+) -> Any:
     """Submit as a program does, and wait."""
     async with AsyncClient(lab.url) as client:
         job = await client.submit(
-            kind, inputs={name: str(path) for name, path in (inputs or {}).items()}, params=params
+            kind, version=version, inputs={name: str(path) for name, path in (inputs or {}).items()}, params=params
         )
         return await job.wait(timeout_s=30)
 
@@ -68,6 +70,29 @@ async def test_an_async_job_reads_its_inputs_at_once(lab: Lab, tmp_path: Path) -
     digests = await answer(lab, "digests", inputs={name: tmp_path / name for name in "abc"})
 
     assert digests.value == {name: hashlib.sha256(name.encode()).hexdigest() for name in "abc"}
+
+
+async def test_two_versions_run_side_by_side_until_the_old_one_goes(lab: Lab, tmp_path: Path) -> None:
+    """The page on versions: both at once, each caller gets its own; then v1 is retired, and what is left is named."""
+    folder, inputs = EXAMPLES / "versions", {"file": EXAMPLES / "versions" / "digest_v1.py"}
+    content = inputs["file"].read_bytes()
+    both = lab.start_worker(jobs=["digest_v1", "digest_v2"], import_path=[str(folder)], lease_s=60)
+    old, new = [await answer(lab, "digest", version=version, inputs=inputs) for version in ("v1", "v2")]
+    late = await lab.submit("digest", delay_s=600)
+    start_worker(lab, folder, "digest_v2")
+    await lab.ready(2)
+    both.signal(signal.SIGTERM)
+    assert await asyncio.to_thread(both.wait) == 0
+    refused = await answer(lab, "digest", version="v3", inputs=inputs)
+    async with AsyncClient(lab.url) as client:
+        left = {row.version: row for row in await client.kinds()}
+
+    assert old.value == {"digest": hashlib.sha1(content).hexdigest()}
+    assert new.value == {"digest": hashlib.sha256(content).hexdigest(), "algorithm": "sha256"}
+    assert (left["v1"].queued, left["v1"].live, len(left["v2"].live)) == (1, (), 1)
+    assert "digest v1: 1 open job, and no live worker has it" in left["v1"].warning
+    assert (refused.error.code, "versions that exist: v1, v2" in refused.error.message) == ("unsupported", True)
+    assert (await lab.job(late)).state == State.QUEUED
 
 
 async def test_a_job_with_checkpoints_goes_on_where_it_was(lab: Lab) -> None:

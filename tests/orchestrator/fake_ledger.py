@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from planrun.core.errors import LedgerUnavailable
+from planrun.core.history import What
 from planrun.core.keeping import Garbage
 from planrun.core.messages import Due, Lease, Message, WorkerRow
 from planrun.ledger.contract import Ledger
@@ -100,7 +101,7 @@ class FakeLedger:
                 taken.append(again)
         return taken
 
-    async def confirm(self, msg_id: str, *, what: str = "", detail: str = "") -> None:
+    async def confirm(self, msg_id: str, *, what: What | None = None, detail: str = "") -> None:
         self._answer(f"confirm {msg_id}")
         self.owed.pop(msg_id, None)
 

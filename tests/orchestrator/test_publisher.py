@@ -17,6 +17,7 @@ import pytest
 from planrun.client import AsyncClient
 from planrun.config import place_of
 from planrun.core.errors import StorageError
+from planrun.core.history import What
 from planrun.core.messages import Failure, Message
 from planrun.core.routes import Publish, check_route
 from planrun.orchestrator.publisher import Busy, Publisher, Said
@@ -75,7 +76,7 @@ async def test_a_copy_stands_there_which_anybody_may_edit_without_reaching_the_r
     job = await world.submit()
     await world.finish(job, "film")
 
-    assert await world.publish(job) == Said("published", NAME)
+    assert await world.publish(job) == Said(What.PUBLISHED, NAME)
 
     [kept] = (await world.client.result(job)).outputs.values()
     assert world.file.read_text() == "film"
@@ -233,7 +234,7 @@ async def test_killed_in_between_the_next_one_publishes_the_whole_file(
     killed.kill()
     killed.wait()
 
-    assert await world.publish(job) == Said("published", NAME)
+    assert await world.publish(job) == Said(What.PUBLISHED, NAME)
     assert world.file.read_text() == "film"
     assert [file.name for file in world.public.rglob("*.part")] == []
 

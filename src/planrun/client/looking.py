@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from planrun.client.content import SECONDS_MAX
+from planrun.client.arguments import check_count, check_seconds, check_text, is_whole
+from planrun.client.joblog import LogTail, has_text
 from planrun.client.living import find_dead
 from planrun.clock import BlockingClock, Clock, SystemClock
 from planrun.config import place_of, url_from
 from planrun.core.coverage import Coverage, coverage
+from planrun.core.drains import Drain
 from planrun.core.errors import Invalid, PlanrunError, ResultGone, UnknownJob
 from planrun.core.keeping import archive_file
 from planrun.core.life import State
@@ -27,6 +29,9 @@ from planrun.storage.contract import Store
 from planrun.wiring import blocking_view, open_ledger, open_store
 
 ENDED_IN_WORDS = {State.FINISHED: "finished", State.FAILED: "failed", State.CANCELED: "been canceled"}
+CURSOR_MAX = 2**63
+ALIKE_MAX = 5  # ids that are named where a beginning is not enough
+_BEGINNING = re.compile(r"[0-9A-Fa-f-]{6,35}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +117,16 @@ class Looking:
         Raises:
             Invalid: No such state, a limit below 1, or a span that is none.
         """
-        if limit < 1:
-            raise Invalid(f"limit {limit}: use 1 or more")
-        if since_s is not None and not 0 <= since_s < SECONDS_MAX:
-            raise Invalid(f"since {since_s}: use seconds back from now, 0 or more")
-        if state is not None and state not in set(State):
-            raise Invalid(f"state {state!r}: use one of {', '.join(State)}")
+        check_count("limit", limit)
+        if since_s is not None:
+            check_seconds("since_s", since_s)
+        if before is not None and not (is_whole(before) and abs(before) < CURSOR_MAX):
+            raise Invalid(f"before {before!r:.80}: pass the cursor of the page before")
+        if state is not None and state not in list(State):
+            raise Invalid(f"state {state!r:.80}: use one of {', '.join(State)}")
+        for what, text in (("namespace", namespace), ("kind", kind), ("version", version), ("key", key)):
+            if text is not None:
+                check_text(what, text)
         query = ListQuery(
             namespace=namespace,
             kind=kind,
@@ -150,14 +159,17 @@ class Looking:
             Invalid: It had no such attempt.
         """
         row = await self.show(job)
-        if attempt is not None and not 1 <= attempt <= row.attempt:
-            raise Invalid(f"{row.job_id} has attempts 1 to {row.attempt}, no attempt {attempt}")
-        numbers = range(row.attempt, 0, -1) if attempt is None else [attempt]
-        for number in numbers:
-            text = await asyncio.to_thread(_read_text, self._place.log_of(row.job_id, number))
-            if text:
-                return text
-        return ""
+        number = await self._newest_log(row) if attempt is None else attempt_of(row, attempt)
+        return await asyncio.to_thread(LogTail(self._place.log_of(row.job_id, number)).read, last=True)
+
+    async def _newest_log(self, row: JobRow) -> int:
+        """The newest attempt that printed something; else the newest one."""
+
+        def find() -> int:
+            logs = ((number, self._place.log_of(row.job_id, number)) for number in range(row.attempt, 0, -1))
+            return next((number for number, path in logs if has_text(path)), row.attempt)
+
+        return await asyncio.to_thread(find)
 
     async def why(self, job: str) -> Why:
         """Why a job is not running yet, or where it is: the cause, and one sentence.
@@ -189,12 +201,32 @@ class Looking:
         Raises:
             Invalid: A limit below 1.
         """
-        if limit is not None and limit < 1:
-            raise Invalid(f"limit {limit}: use 1 or more")
+        if limit is not None:
+            check_count("limit", limit)
         return await self._ledger.pauses(limit)
+
+    async def drains(self, *, limit: int = 50) -> Sequence[Drain]:
+        """Who drained which worker and why, newest first, past ones too.
+
+        Raises:
+            Invalid: A limit below 1.
+        """
+        check_count("limit", limit)
+        return await self._ledger.drains(limit)
+
+    async def ended(self, *, within_s: float) -> dict[str, int]:
+        """How many jobs ended in the last so many seconds, per state.
+
+        Raises:
+            Invalid: Not a span of time.
+        """
+        check_seconds("within_s", within_s)
+        return await self._ledger.ended(self._clock.now().wall_ms - int(within_s * 1000))
 
     async def counts(self, *, namespace: str | None = None) -> dict[str, int]:
         """Jobs per state."""
+        if namespace is not None:
+            check_text("namespace", namespace)
         return await self._ledger.counts(namespace)
 
     async def workers(self) -> Sequence[Presence]:
@@ -210,12 +242,17 @@ class Looking:
         return await self._ledger.violations()
 
     async def _row(self, job: str, namespace: str | None) -> JobRow:
-        if not isinstance(job, str):
-            raise Invalid(f"pass a job id or request id, not {job!r:.80}")
+        check_text("job", job)
+        if namespace is not None:
+            check_text("namespace", namespace)
         row = await self._ledger.job(namespace, job)
         if row is not None:
             return row
         archived = await self._ledger.archived(namespace, job)
+        if archived is None and (job_id := await self._id_from(job)) is not None:
+            row = await self._ledger.job(namespace, job_id)
+            if row is not None:
+                return row
         if archived is None:
             raise self._unknown(job, namespace)
         file = self._place.archive / archive_file(archived.ended_at_ms)
@@ -223,6 +260,16 @@ class Looking:
             f"{archived.job_id} has {ENDED_IN_WORDS[archived.state]}, and is no longer kept here; "
             f"its record is in the archive: grep {archived.job_id} {file}"
         )
+
+    async def _id_from(self, beginning: str) -> str | None:
+        """The one id that begins like this; None: there is none, or too little of it is given."""
+        if not _BEGINNING.fullmatch(beginning):
+            return None
+        found = await self._ledger.job_ids(beginning.lower(), ALIKE_MAX + 1)
+        if len(found) > 1:
+            more = " and others" if len(found) > ALIKE_MAX else ""
+            raise Invalid(f"{beginning} may be {', '.join(found[:ALIKE_MAX])}{more}; give more of the id")
+        return found[0] if found else None
 
     def _unknown(self, job: str, namespace: str | None = None) -> UnknownJob:
         where = "" if namespace is None else f" in namespace {namespace}"
@@ -242,8 +289,12 @@ class Looking:
         return self._opened
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode(errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
+def attempt_of(row: JobRow, attempt: int) -> int:
+    """One attempt of a job, by its number.
+
+    Raises:
+        Invalid: It had no such attempt.
+    """
+    if not is_whole(attempt) or not 1 <= attempt <= row.attempt:
+        raise Invalid(f"{row.job_id} has attempts 1 to {row.attempt}, no attempt {attempt!r:.80}")
+    return attempt

@@ -25,11 +25,11 @@ class PlanrunError(Exception):
 
 
 class Invalid(PlanrunError, ValueError):
-    """What the caller passed cannot be right. Nothing was done."""
+    """What the caller passed cannot be right. Nothing was done: mend the call; asking again is useless."""
 
 
 class Conflict(PlanrunError):
-    """The same request id or key was used for other content. The first job is untouched.
+    """The same request id or key was used for other content. The first job is untouched: use another key.
 
     Attributes:
         job_id: The job that holds the key.
@@ -41,15 +41,15 @@ class Conflict(PlanrunError):
 
 
 class UnknownJob(PlanrunError, LookupError):
-    """No such job, and no such request, in this ledger and namespace."""
+    """No such job, and no such request, in this ledger and namespace: look at the address and at the id."""
 
 
 class ResultGone(PlanrunError):
-    """The job ended, but its result is no longer kept."""
+    """The job ended, but its result is no longer kept. Submit it again to have it made again."""
 
 
 class WaitTimeout(PlanrunError, TimeoutError):
-    """The job has not ended yet. It goes on; only the waiting ended."""
+    """The job has not ended yet. It goes on; only the waiting ended: wait again."""
 
 
 class LedgerUnavailable(PlanrunError):
@@ -57,7 +57,7 @@ class LedgerUnavailable(PlanrunError):
 
 
 class LedgerBusy(LedgerUnavailable):
-    """Another process has held the ledger's write lock for too long. Nothing was done.
+    """Another process has held the ledger's write lock for too long. Nothing was done: free that process, ask again.
 
     Attributes:
         holder_pid: The process that holds it, 0 if not known.
@@ -85,7 +85,7 @@ class StorageError(PlanrunError):
 
 
 class LostLease(PlanrunError):
-    """This attempt no longer owns the job."""
+    """This attempt no longer owns the job. A worker meets it and stops; no caller ever does."""
 
 
 class JobError(PlanrunError):

@@ -16,6 +16,7 @@ class Tx(Protocol):
 
     now: Instant
     schema: int  # the newest that this planrun knows
+    about: set[str]  # the jobs, and the workers' incarnations, that somebody may wait for and that were changed
 
     def rows(self, statement: str, /, **values: Any) -> list[Row]:
         """Run one statement, read to its end.

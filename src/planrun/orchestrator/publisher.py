@@ -24,6 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from planrun.core.errors import StorageError
+from planrun.core.history import What
 from planrun.core.messages import Output, Result, Struct
 from planrun.core.routes import Publish
 from planrun.ledger.contract import Ledger
@@ -39,9 +40,9 @@ class Busy(Exception):
 
 
 class Said(NamedTuple):
-    """What became of it, for the job's history: `published`, `superseded` or `unpublished`, and why."""
+    """What became of it, for the job's history, and why."""
 
-    what: str
+    what: What
     detail: str
 
 
@@ -74,7 +75,7 @@ class Publisher:
         if output is None:
             had = ", ".join(found.name for found in result.outputs) or "no file"
             wanted = f"the output {route.output}" if route.output else "one file"
-            return Said("unpublished", f"{route.name}: the job was to return {wanted}, and returned {had}")
+            return Said(What.UNPUBLISHED, f"{route.name}: the job was to return {wanted}, and returned {had}")
         async with self._few:
             with self._alone(f"{result.namespace}/{route.name}") as staged:
                 return await self._write(result, route, output, staged)
@@ -84,7 +85,7 @@ class Publisher:
         self._stopping.set()
 
     async def _write(self, result: Result, route: Publish, output: Output, staged: Path) -> Said:
-        superseded = Said("superseded", f"{route.name}: a later job has that name")
+        superseded = Said(What.SUPERSEDED, f"{route.name}: a later job has that name")
         if not await self._is_ours(result, route):
             return superseded
         await asyncio.to_thread(self._copy, output, staged)
@@ -95,7 +96,7 @@ class Publisher:
         target = self._root / result.namespace / route.name
         await asyncio.to_thread(self._rename, staged, target)
         trip("publish:renamed")
-        return Said("published", route.name) if await self._is_ours(result, route) else superseded
+        return Said(What.PUBLISHED, route.name) if await self._is_ours(result, route) else superseded
 
     async def _is_ours(self, result: Result, route: Publish) -> bool:
         return await self._ledger.holder_of(result.namespace, route.name) == result.job_id

@@ -18,6 +18,9 @@ class WorkerOptions:
     """Attributes:
     modules: Import paths of the modules with `@job` functions.
     import_path: Folders put in front of the job process's import path.
+    namespaces: Whose jobs it runs.
+    name: What people call it; empty: its host and process.
+    slots: How many jobs it runs at once.
     lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over.
     capabilities: What this machine can do, beside what the modules probe themselves.
     scratch: Root of the attempts' folders; None: beside the ledger.

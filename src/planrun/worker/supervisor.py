@@ -10,8 +10,10 @@ from pathlib import Path
 
 from planrun.config import Place
 from planrun.core.admission import Refused as NoRoom
+from planrun.core.coverage import left_without
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.messages import Offer, OfferQuery, WorkerRow
+from planrun.lockfile import seems_dead
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
 from planrun.worker.complaints import Complaints
@@ -68,6 +70,7 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._recheck = asyncio.Event()
         self._draining = False
+        self._drained = False  # by an operator: what runs goes on
         self._exit_code = 0
         self._file = _identity(place.ledger)
         self._complaints = Complaints(log, tools.clock)
@@ -82,14 +85,16 @@ class Supervisor:
         """Work until told to stop.
 
         Returns:
-            The exit code: 0 after a drain, 70 if a job said that this worker is broken, 5 if the ledger's file is gone.
+            The exit code: 0 after a drain, whoever asked for it, 70 if a job said that this worker is broken, 5 if the
+            ledger's file is gone.
         """
         stop = asyncio.Event()
         keeping = asyncio.create_task(self._keeper.run(stop))
-        watching = [asyncio.create_task(self._watch()), asyncio.create_task(self._keep_rechecking())]
+        watches = (self._watch(), self._watch_state(), self._keep_rechecking())
+        watching = [asyncio.create_task(watch) for watch in watches]
         self._processes.prepare()
         try:
-            while self._may_take():
+            while not self._is_over():
                 self._wake.clear()
                 if not await self._take_work():
                     await self._pause()
@@ -107,7 +112,7 @@ class Supervisor:
     async def _take_work(self) -> bool:
         """Fill the free slots. True: something was tried, so it is worth looking again at once."""
         free = self._options.slots - len(self._running)
-        if free <= 0 or not self._has_handlers:
+        if free <= 0 or not self._has_handlers or not self._may_take():
             return False
         tried = False
         try:
@@ -200,7 +205,10 @@ class Supervisor:
             self._wake.set()
 
     def _may_take(self) -> bool:
-        return not (self._draining or self._exit_code)
+        return not (self._draining or self._drained or self._exit_code)
+
+    def _is_over(self) -> bool:
+        return bool(self._draining or self._exit_code or (self._drained and not self._running))
 
     # --- waiting and ending ---
 
@@ -220,6 +228,21 @@ class Supervisor:
                 return
             self._recheck.set()
             await self._clock.sleep(BETWEEN_LOOKS_S)
+
+    async def _watch_state(self) -> None:
+        """Somebody may have drained this worker, or have undone that. What is granted, the ledger alone decides."""
+        while True:
+            await self._ledger.changed(timeout_s=LOOK_S, about=self._row.incarnation)
+            with suppress(LedgerUnavailable):
+                row = await self._ledger.worker(self._row.incarnation)
+                self._set_drained(row is not None and row.state == "draining")
+
+    def _set_drained(self, drained: bool) -> None:
+        if drained != self._drained:
+            self._drained = drained
+            after = f"is drained: it ends when what runs has ended ({len(self._running)})"
+            log.info("worker %s %s", self._row.name, after if drained else "takes jobs again")
+            self._wake.set()
 
     async def _keep_rechecking(self) -> None:
         while True:
@@ -248,15 +271,25 @@ class Supervisor:
     async def _wind_down(self) -> None:
         state = "broken" if self._exit_code == EXIT_FATAL else "draining"
         log.info("worker %s is %s, %d jobs run", self._row.name, state, len(self._running))
-        telling = asyncio.create_task(self._register(state))
+        telling = asyncio.create_task(self._say_goodbye(state))
         while self._running:
             await asyncio.wait(list(self._running.values()))
         await telling
 
+    async def _say_goodbye(self, state: str) -> None:
+        """For people and routing only; no lease depends on it."""
+        with suppress(LedgerUnavailable):
+            await self._register(state)
+            workers = [row for row in await self._ledger.workers() if row.incarnation != self._row.incarnation]
+            wall_ms = self._clock.now().wall_ms
+            dead = {row.incarnation for row in workers if seems_dead(row, wall_ms=wall_ms)}
+            open_jobs, leaving = await self._ledger.open_jobs(), {self._row.incarnation}
+            for text in left_without(open_jobs, [*workers, self._row], leaving, dead=dead):
+                log.warning("%s", text)
+
     async def _register(self, state: str) -> None:
         row = WorkerRow(**{name: getattr(self._row, name) for name in self._row.__struct_fields__} | {"state": state})
-        with suppress(LedgerUnavailable, LedgerUnusable):  # for people and routing only; no lease depends on it
-            await self._ledger.register(row)
+        await self._ledger.register(row)
 
 
 def _identity(path: Path, unless: tuple[int, int] | None = None) -> tuple[int, int] | None:

@@ -14,7 +14,9 @@ import apsw
 from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.coverage import OpenJobs
+from planrun.core.drains import Drain, DrainRequest
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
+from planrun.core.history import What
 from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
@@ -54,6 +56,7 @@ from planrun.ledger.sqlite.writer import SqliteTx, Writer
 from planrun.ledger.tx import Tx
 from planrun.ledger.verbs import (
     answers,
+    draining,
     duties,
     ending,
     fleet,
@@ -90,7 +93,7 @@ class SqliteLedger:
             refuse_unsafe(place)
             self._turnstile = Turnstile(place.turn)
             connection = self._open(wait_s)
-            self._wakeup = Wakeup(place.wake)
+            self._wakeup = Wakeup(place.wake, place.wakes)
             self._reader = connect(place.ledger, read_only=True)
         self._file = Identity(place.ledger)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="planrun-ledger-reader")
@@ -162,6 +165,21 @@ class SqliteLedger:
     async def running(self) -> dict[str, int]:
         return await self._read(fleet.running)
 
+    async def drain(self, request: DrainRequest) -> list[str]:
+        return await self._write(partial(draining.drain, request=request))
+
+    async def undrain(self, request: DrainRequest) -> list[str]:
+        return await self._write(partial(draining.undrain, request=request))
+
+    async def drains(self, limit: int) -> list[Drain]:
+        return await self._read(partial(draining.drains, limit=limit))
+
+    async def job_ids(self, prefix: str, limit: int) -> list[str]:
+        return await self._read(partial(reading.job_ids, prefix=prefix, limit=limit))
+
+    async def ended(self, since_ms: int) -> dict[str, int]:
+        return await self._read(partial(reading.ended, since_ms=since_ms))
+
     async def counts(self, namespace: str | None) -> dict[str, int]:
         return await self._read(partial(reading.counts, namespace=namespace))
 
@@ -172,6 +190,9 @@ class SqliteLedger:
 
     async def register(self, worker: WorkerRow) -> None:
         await self._write(partial(fleet.register, worker=worker), urgent=True)
+
+    async def worker(self, incarnation: str) -> WorkerRow | None:
+        return await self._read(partial(fleet.worker, incarnation=incarnation))
 
     async def offers(self, query: OfferQuery) -> list[Offer]:
         return await self._read(partial(fleet.offers, query=query))
@@ -237,7 +258,7 @@ class SqliteLedger:
     async def take_messages(self, *, limit: int, retry_ms: int) -> list[Message]:
         return await self._write(partial(duties.take_messages, limit=limit, retry_ms=retry_ms))
 
-    async def confirm(self, msg_id: str, *, what: str = "", detail: str = "") -> None:
+    async def confirm(self, msg_id: str, *, what: What | None = None, detail: str = "") -> None:
         await self._write(partial(answers.confirm, msg_id=msg_id, what=what, detail=detail))
 
     async def holder_of(self, namespace: str, name: str) -> str | None:
@@ -268,8 +289,8 @@ class SqliteLedger:
     async def backup(self, path: str) -> None:
         await asyncio.get_running_loop().run_in_executor(self._reading, back_up, self._reader, Path(path))
 
-    async def changed(self, *, timeout_s: float) -> None:
-        await self._wakeup.changed(timeout_s=timeout_s)
+    async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
+        await self._wakeup.changed(timeout_s=timeout_s, about=about)
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the file."""

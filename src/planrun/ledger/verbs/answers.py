@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from planrun.core.history import What
 from planrun.core.kinds import RESULT_TTL_S
 from planrun.core.life import Reason, State
 from planrun.core.messages import Failure, Output, Result
@@ -40,13 +41,13 @@ def owe_answer(tx: Tx, job_id: str) -> None:
             _owe(tx, job_id, route, body, not_before_ms=tx.now.boot_ms + _kept_ms(tx, result) if held else 0)
 
 
-def confirm(tx: Tx, msg_id: str, *, what: str = "", detail: str = "") -> None:
+def confirm(tx: Tx, msg_id: str, *, what: What | None = None, detail: str = "") -> None:
     """A message has arrived, and what is worth saying of that in the job's history."""
     if not tx.rows("confirm", msg_id=msg_id, wall_ms=tx.now.wall_ms):
         return
     _, job_id, route = msg_id.split(":", 2)
-    if what:
-        note(tx, job_id, what, detail=detail)
+    if what is not None:
+        note(tx, job_id, What(what), detail=detail)
     if _is_public(route):
         tx.rows("release_messages", job_id=job_id)
 
@@ -69,7 +70,7 @@ def _takes_name(tx: Tx, result: Result, row: Row) -> bool:
         name = {"namespace": result.namespace, "name": route.name}
         if tx.rows("take_public_name", job_id=result.job_id, seq=row["seq"], **name):
             return True
-        note(tx, result.job_id, "superseded", detail=f"{route.name}: a later job has that name")
+        note(tx, result.job_id, What.SUPERSEDED, detail=f"{route.name}: a later job has that name")
     tx.rows("tell_subscriber", job_id=result.job_id, route=row["route"])
     return False
 

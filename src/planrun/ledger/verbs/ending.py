@@ -6,6 +6,7 @@ from typing import Any
 
 from planrun.core.budget import Budgets, Counter, Verdict, after_attempt
 from planrun.core.errors import Invalid, UnknownJob
+from planrun.core.history import What
 from planrun.core.life import Event, Outcome, Reason, State, next_state
 from planrun.core.messages import (
     CancelReply,
@@ -108,7 +109,14 @@ def end_attempt(
     if verdict.event is Event.REQUEUE:
         _requeue(tx, lease, verdict, kept)
         words.append(f"again in {verdict.wait_ms / 1000:g} s" if verdict.wait_ms else "again at once")
-    note(tx, lease.job_id, outcome, attempt=lease.attempt, who=who, detail="; ".join(word for word in words if word))
+    note(
+        tx,
+        lease.job_id,
+        What(outcome),
+        attempt=lease.attempt,
+        who=who,
+        detail="; ".join(word for word in words if word),
+    )
     if verdict.event is Event.REQUEUE:
         return Settled(status="requeued", state=State.QUEUED)
 
@@ -160,7 +168,7 @@ def overdue(tx: Tx, job_id: str) -> None:
         wall_ms=tx.now.wall_ms,
     )
     _end_running(tx, lease, State.FAILED, Verdict(event=Event.FAIL, reason=Reason.DEADLINE))
-    note(tx, job_id, "deadline", attempt=lease.attempt, detail=error.message)
+    note(tx, job_id, What.DEADLINE, attempt=lease.attempt, detail=error.message)
     _conclude(tx, job_id, State.FAILED, lease, error=error)
 
 
@@ -170,7 +178,7 @@ def end_queued(tx: Tx, job_id: str, state: State, reason: Reason | None, error: 
     if job is None:
         return
     if tx.rows("end_queued", job_id=job_id, attempt=job["attempt"], state=state, reason=reason, wall_ms=tx.now.wall_ms):
-        note(tx, job_id, reason or state, attempt=job["attempt"], who=who, detail=error.message)
+        note(tx, job_id, What(reason or state), attempt=job["attempt"], who=who, detail=error.message)
         _conclude(tx, job_id, state, Lease(job_id=job_id, attempt=job["attempt"], token=0), error=error)
 
 
@@ -295,7 +303,7 @@ def _settled_before(tx: Tx, request: SettleRequest) -> Settled:
     note(
         tx,
         lease.job_id,
-        "refused",
+        What.REFUSED,
         attempt=lease.attempt,
         who=request.who,
         detail=f"{request.outcome} came too late ({status}): {refusal.why}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from planrun.core.history import What
 from planrun.core.life import State
 from planrun.core.messages import (
     Checkpoint,
@@ -68,7 +69,7 @@ def _grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
     note(
         tx,
         request.job_id,
-        "granted",
+        What.GRANTED,
         attempt=request.attempt,
         who=row["worker"],
         detail=f"token {token_shown(token)}",
@@ -136,7 +137,8 @@ def renew(tx: Tx, request: RenewRequest) -> list[Standing]:
         lease = beat.lease
         held = tx.rows("renew", **_fence(lease), now_ms=tx.now.boot_ms, lease_ms=request.lease_ms)
         if held and (beat.fraction is not None or beat.message is not None):
-            tx.rows("say_progress", **_fence(lease), fraction=beat.fraction, message=beat.message)
+            said = {"fraction": beat.fraction, "message": beat.message, "wall_ms": tx.now.wall_ms}
+            tx.rows("say_progress", **_fence(lease), **said)
         standings.append(HELD if held else lost_or_canceled(tx, lease))
     return standings
 
@@ -160,14 +162,14 @@ def checkpoint(tx: Tx, request: CheckpointRequest) -> Standing:
     if not tx.rows("checkpoint", **_fence(lease), seq=newest.seq, checkpoint=dump([newest, *before])):
         return lost_or_canceled(tx, lease)
     size = sum(file.bytes for file in newest.files)
-    note(tx, lease.job_id, "checkpoint", attempt=lease.attempt, detail=f"{len(newest.files)} files, {size} bytes")
+    note(tx, lease.job_id, What.CHECKPOINT, attempt=lease.attempt, detail=f"{len(newest.files)} files, {size} bytes")
     return HELD
 
 
 def stopped(tx: Tx, lease: Lease, who: str) -> None:
     """The process tree of an attempt that no longer runs is dead."""
     if tx.rows("stopped", **_fence(lease)):
-        note(tx, lease.job_id, "stopped", attempt=lease.attempt, who=who)
+        note(tx, lease.job_id, What.STOPPED, attempt=lease.attempt, who=who)
 
 
 def owns(job: Row, lease: Lease) -> bool:

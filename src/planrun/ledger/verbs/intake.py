@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from planrun.core.errors import Conflict, ResultGone
+from planrun.core.history import What
 from planrun.core.life import ENDED, Reason, State
 from planrun.core.messages import Failure, SubmitReply, SubmitRequest
 from planrun.core.names import job_id_of
@@ -65,7 +66,7 @@ def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> Su
     if disposition == "joined":
         joined = one(tx, "join_job", job_id=job_id, priority=request.priority, deadline_at_ms=request.deadline_at_ms)
         disposition = "joined" if joined is not None else "answered"
-        note(tx, job_id, disposition, who=request.who, detail=f"request {request.request_id}")
+        note(tx, job_id, What(disposition), who=request.who, detail=f"request {request.request_id}")
     row = one(tx, "job_state", job_id=job_id)
     kept = row if row is not None else one(tx, "find_archived", job_id=job_id, namespace=None)
     assert kept is not None, "a request id outlives its job"
@@ -107,9 +108,9 @@ def _create(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
     detail = f"request {request.request_id}"
     if request.retry_of is not None:
         why = f": {request.why}" if request.why else ""
-        note(tx, request.retry_of, "retried", who=request.who, detail=f"as job {job_id}{why}")
+        note(tx, request.retry_of, What.RETRIED, who=request.who, detail=f"as job {job_id}{why}")
         detail += f", retry of {request.retry_of}{why}"
-    note(tx, job_id, "submitted", who=request.who, attempt=1, detail=detail)
+    note(tx, job_id, What.SUBMITTED, who=request.who, attempt=1, detail=detail)
 
     missing = fleet.missing_for(request.namespace, request.kind, request.version, request.needs)
     if missing is None:
