@@ -13,6 +13,7 @@ from pathlib import Path
 
 from planrun.core.errors import Invalid
 
+TRUSTED = "?filesystem=trusted"  # at the end of an address: the ledger may lie on a filesystem that looks shared
 URL_VARIABLE = "PLANRUN_URL"
 PARAMS_BYTES_MAX = 256 * 1024
 VALUE_BYTES_MAX = 256 * 1024
@@ -32,9 +33,11 @@ class Place:
         archive: Records of jobs that have left the ledger, a file per day.
         public: Files under their public names, `<namespace>/<name>`.
         logs: What the jobs printed, `<job>/<attempt>.log`.
+        filesystem_trusted: Somebody vouches that locks on its filesystem reach everybody who writes there.
     """
 
     ledger: Path
+    filesystem_trusted: bool = False
 
     @property
     def turn(self) -> Path:
@@ -83,7 +86,11 @@ def place_of(url: str) -> Place:
     """
     if url.startswith(("http://", "https://")):
         raise Invalid(f"{url}: this planrun has no remote mode yet; use sqlite:///path/to/file.db")
+    is_trusted = url.endswith(TRUSTED)
+    url = url.removesuffix(TRUSTED)
     if url.startswith("sqlite://"):
+        if "?" in url:
+            raise Invalid(f"{url}: an address has no options but {TRUSTED}")
         path = url.removeprefix("sqlite://")
         if not path.startswith("/") or path == "/":
             raise Invalid(f"{url}: write sqlite:///file.db (in this folder) or sqlite:////absolute/file.db")
@@ -94,7 +101,7 @@ def place_of(url: str) -> Place:
         path = url
     if not path:
         raise Invalid("the address is empty; use sqlite:///path/to/file.db")
-    return Place(Path(path).expanduser().absolute())
+    return Place(Path(path).expanduser().absolute(), is_trusted)
 
 
 def url_from(given: str | None, environment: Mapping[str, str] = os.environ) -> str:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from planrun.core.errors import Conflict
-from planrun.core.life import Outcome, State
+from planrun.core.life import Outcome
 from planrun.core.listing import ListQuery
 from planrun.ledger.contract import Ledger
 
@@ -51,16 +51,6 @@ class CrowdContract(LedgerContract):
 
         assert seen == submitted[::-1]
         assert sizes == [3, 3, 1]
-
-    async def test_a_list_is_filtered_by_namespace_kind_and_state(self, they: Actors, ledger: Ledger) -> None:
-        mine = (await they.submit(namespace="media", kind="poster")).job_id
-        await they.submit(namespace="media")
-        await they.submit(kind="poster")
-        await they.cancel((await they.submit(namespace="media", kind="poster")).job_id, namespace="media")
-
-        page, cursor = await ledger.jobs(ListQuery(namespace="media", kind="poster", state=State.QUEUED))
-
-        assert ([row.job_id for row in page], cursor) == ([mine], None)
 
     async def test_counts_are_per_state_and_namespace(self, they: Actors, ledger: Ledger) -> None:
         await they.submit()

@@ -16,6 +16,7 @@ from .crowd_contract import CrowdContract
 from .grant_contract import GrantContract
 from .lease_contract import LeaseContract
 from .ledger_contract import LedgerContract, OpenLedger
+from .listing_contract import ListingContract
 from .manual_clock import ManualClock
 from .operator_contract import OperatorContract
 from .outbox_contract import OutboxContract
@@ -70,3 +71,6 @@ class TestRetention(SqliteLedger, RetentionContract): ...
 
 
 class TestCrowd(SqliteLedger, CrowdContract): ...
+
+
+class TestListing(SqliteLedger, ListingContract): ...

@@ -122,6 +122,23 @@ def test_a_worker_starts_nothing_that_is_paused_and_everything_else(planrun: Pla
         assert ("namespace ads is paused" in out, warning, backed_up) == (True, "", Exit.FINISHED)
 
 
+def test_workers_are_listed_with_what_they_run_and_as_lost_once_they_are_killed(planrun: Planrun) -> None:
+    """C74."""
+    planrun("submit", "preview", "--delay", "600")
+    assert planrun("workers")[1].split()[:2] == ["worker", "state"]
+    with started("worker", "film_jobs", "--name", "box-1") as worker:
+
+        def shown(state: str) -> bool:
+            return [row["state"] for row in strict_json(planrun("workers", "--json")[1])] == [state]
+
+        eventually(lambda: shown("ready"))
+        worker.kill()
+        eventually(lambda: shown("lost"))
+
+    [_, line] = planrun("workers")[1].splitlines()
+    assert (line.split()[:2], "ago" in line, "preview v1" in line) == (["box-1", "lost"], True, True)
+
+
 def test_c61_a_result_that_is_kept_no_longer_has_an_exit_code_of_its_own(planrun: Planrun, folder: Path) -> None:
     jobs = (folder / "film_jobs.py").read_text()
     (folder / "film_jobs.py").write_text(jobs.replace('@job("preview")', '@job("preview", result_ttl=0.01)'))

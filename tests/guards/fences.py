@@ -28,8 +28,16 @@ class Fence(NamedTuple):
 
 SQL = "ledger/sql/sqlite"
 SCHEMA = "ledger/migrations/sqlite/0001_initial.sql"
+LISTING = "ledger/migrations/sqlite/0003_listing.sql"
 STATEMENTS = "tests/ledger/test_statements.py"
 TAMPERING = "tests/ledger/test_tampering.py"
+COUNTED = (
+    "tests/contract/test_sqlite_ledger.py::TestListing::test_counts_and_open_jobs_are_those_of_the_jobs_that_are_there"
+)
+OUTDATED = (
+    "tests/ledger/test_versions.py"
+    "::test_an_old_process_starts_and_takes_in_nothing_after_a_migration_that_breaks_and_what_it_runs_ends"
+)
 
 
 def statement(file: str, old: str, new: str, test: str) -> Fence:
@@ -181,5 +189,42 @@ SECOND_LINE = [
         '("synchronous", "full")',
         '("synchronous", "normal")',
         ("tests/ledger/test_opening.py::test_every_commit_is_on_the_disk_before_it_is_answered",),
+    ),
+    Fence(
+        "another program's database is left alone",
+        "ledger/sqlite/database.py",
+        "    _refuse_foreign(connection, path)\n",
+        "",
+        ("tests/ledger/test_opening.py::test_another_programs_database_is_refused_and_left_alone",),
+    ),
+    Fence(
+        "nothing is written to a file without a name",
+        "ledger/sqlite/writer.py",
+        "            if loss := self._file.find_loss():\n",
+        "            if loss := '':\n",
+        ("tests/ledger/test_bad_days.py::test_a_ledger_that_is_gone_under_an_open_process_takes_nothing_in",),
+    ),
+    Fence(
+        "what was committed to a file without a name is not answered",
+        "ledger/sqlite/writer.py",
+        "            if whole and (loss := self._file.find_loss()):\n",
+        "            if loss := '':\n",
+        ("tests/ledger/test_bad_days.py::test_a_loss_that_is_seen_only_after_a_commit_leaves_the_call_unanswered",),
+    ),
+    *(
+        Fence(f"an outdated process {what} nothing", file, "    refuse_outdated(tx)\n", "", (OUTDATED,))
+        for what, file in (("starts", "ledger/verbs/holding.py"), ("takes in", "ledger/verbs/intake.py"))
+    ),
+    *(
+        Fence(f"trigger {when}", LISTING, f"{when} BEGIN", f"{instead} BEGIN", (test,))
+        for when, instead, test in (
+            ("AFTER INSERT ON job", "AFTER INSERT ON job WHEN 0", COUNTED),
+            ("WHEN NEW.state<>OLD.state", "WHEN 0", COUNTED),
+            (
+                "AFTER DELETE ON job",
+                "AFTER DELETE ON job WHEN 0",
+                f"{TAMPERING}::test_a_job_that_is_removed_is_no_longer_counted",
+            ),
+        )
     ),
 ]

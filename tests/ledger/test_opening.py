@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -46,51 +45,24 @@ async def test_a_reopened_ledger_knows_everything(url: str) -> None:
     assert row.created_at_ms > 0
 
 
-async def test_a_schema_of_a_newer_planrun_is_refused_and_left_alone(url: str, path: Path) -> None:
-    await open_ledger(url).close()
-    newest = database.migrations()[-1][0]
-    with apsw.Connection(str(path)) as connection:
-        connection.pragma("user_version", newest + 1)
-
-    with pytest.raises(LedgerUnusable, match=rf"newer planrun.*schema {newest + 1}.*upgrade"):
-        open_ledger(url)
-    assert apsw.Connection(str(path)).pragma("user_version") == newest + 1
-
-
-async def test_a_ledger_of_the_first_schema_is_brought_up_to_date_with_all_that_was_in_it(
-    url: str, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    everything = database.migrations()
-    monkeypatch.setattr(database, "migrations", lambda: everything[:1])
-    old = database.connect(path)
-    database.migrate(old, path)
-    old.execute(
-        "INSERT INTO job(job_id, namespace, kind, version, content_hash, created_at_ms)"
-        " VALUES ('j', 'd', 'k', 'v1', 'c', 1)"
-    )
-    old.close()
-    monkeypatch.undo()
-
-    ledger = open_ledger(url)
-    row = await ledger.job(None, "j")
-    await ledger.close()
-    await open_ledger(f"sqlite:///{tmp_path}/fresh.db").close()
-
-    assert row is not None
-    assert schema_of(path) == schema_of(tmp_path / "fresh.db")
-    monkeypatch.setattr(database, "migrations", lambda: everything[:1])
-    with pytest.raises(LedgerUnusable, match="newer planrun"):
-        open_ledger(url)
-
-
-async def test_another_programs_database_is_refused_and_left_alone(url: str, path: Path) -> None:
+@pytest.mark.parametrize("version", [0, 1, 99])
+async def test_another_programs_database_is_refused_and_left_alone(url: str, path: Path, version: int) -> None:
+    """Many programs number their schemas, as planrun does."""
     with apsw.Connection(str(path)) as connection:
         connection.execute("CREATE TABLE songs(title)")
+        connection.pragma("user_version", version)
+    connection.close()
+    before = path.read_bytes()
 
     with pytest.raises(LedgerUnusable, match="another program"):
         open_ledger(url)
-    names = apsw.Connection(str(path)).execute("SELECT name FROM sqlite_schema").fetchall()
-    assert names == [("songs",)]
+    assert path.read_bytes() == before
+
+
+async def test_an_empty_file_becomes_a_ledger(url: str, path: Path) -> None:
+    path.touch()
+
+    await open_ledger(url).close()
 
 
 async def test_a_file_that_is_no_database_is_refused(url: str, path: Path) -> None:
@@ -123,15 +95,42 @@ async def test_a_sqlite_with_the_fix_is_taken(monkeypatch: pytest.MonkeyPatch, u
     await open_ledger(url).close()
 
 
-@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "9p", "fuse.sshfs"])
-async def test_a_network_filesystem_is_refused(
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "9p", "virtiofs", "fuse.sshfs", "fuse.never-heard-of"])
+async def test_a_network_filesystem_is_refused_unless_somebody_vouches_for_it(
     monkeypatch: pytest.MonkeyPatch, url: str, path: Path, kind: str
 ) -> None:
     monkeypatch.setattr(database, "filesystem_of", lambda folder: kind)
 
-    with pytest.raises(LedgerUnusable, match=rf"network filesystem \({kind}\).*local disk"):
+    with pytest.raises(LedgerUnusable, match=rf"network or shared filesystem \({kind}\).*local disk"):
         open_ledger(url)
     assert not is_there(path)
+    await open_ledger(f"{url}?filesystem=trusted").close()
+    assert is_there(path)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "overlay", "fuseblk", "fuse.fuse-overlayfs"])
+async def test_a_local_filesystem_is_taken(monkeypatch: pytest.MonkeyPatch, url: str, kind: str) -> None:
+    monkeypatch.setattr(database, "filesystem_of", lambda folder: kind)
+
+    await open_ledger(url).close()
+
+
+@pytest.mark.parametrize("option", ["?filesystem=trusting", "?mode=ro", "?"])
+async def test_an_address_with_another_option_is_refused(url: str, option: str) -> None:
+    with pytest.raises(Invalid, match="no options but"):
+        open_ledger(url + option)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "overwritten"])
+async def test_a_damaged_ledger_is_named_as_such_and_left_as_it_is(url: str, path: Path, damage: str) -> None:
+    await open_ledger(url).close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20_000] if damage == "truncated" else whole[:4096] + b"x" * len(whole[4096:]))
+    before = path.read_bytes()
+
+    with pytest.raises(LedgerUnavailable, match=r"is damaged.*restore a backup"):
+        open_ledger(url)
+    assert path.read_bytes() == before
 
 
 def test_the_innermost_mount_says_what_filesystem_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -267,12 +266,6 @@ async def test_a_backup_of_a_damaged_ledger_is_refused_and_leaves_nothing(
 async def test_a_backup_where_no_file_can_be_made_says_so(ledger: Ledger, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="cannot be written"):
         await ledger.backup(str(tmp_path / "missing" / "copy.db"))
-
-
-def schema_of(path: Path) -> list[Any]:
-    with contextlib.closing(apsw.Connection(str(path))) as connection:
-        rows = connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY type, name").fetchall()
-        return [connection.pragma("user_version"), *rows]
 
 
 def fill(path: Path, text: str) -> None:

@@ -149,6 +149,18 @@ async def test_two_open_jobs_never_share_a_key(connection: apsw.Connection, jobs
             "UPDATE job SET not_before_ms = 9000000000000000 WHERE job_id = :queued",
             "job {queued} waits longer than any rule allows",
         ),
+        (
+            "UPDATE tally SET jobs = 7 WHERE state = 'queued'",
+            "the tally has 7 queued jobs of default/preview v1, there are 1",
+        ),
+        (
+            "DELETE FROM tally WHERE state = 'failed'",
+            "the tally has 0 failed jobs of default/preview v1, there are 1",
+        ),
+        (
+            "INSERT INTO tally VALUES ('ads', 'preview', 'v1', 'queued', 2)",
+            "the tally has 2 queued jobs of ads/preview v1, there are none",
+        ),
     ],
 )
 async def test_what_the_file_cannot_refuse_is_found_by_the_check(
@@ -157,3 +169,12 @@ async def test_what_the_file_cannot_refuse_is_found_by_the_check(
     connection.execute(change, jobs)
 
     assert words.format(**jobs) in await ledger.violations()
+
+
+async def test_a_job_that_is_removed_is_no_longer_counted(
+    ledger: Ledger, connection: apsw.Connection, jobs: dict[str, str]
+) -> None:
+    connection.execute("DELETE FROM result WHERE job_id = :finished; DELETE FROM job WHERE job_id = :finished", jobs)
+
+    assert await ledger.counts(None) == {"queued": 1, "running": 1, "finished": 0, "failed": 1, "canceled": 1}
+    assert connection.execute("SELECT count(*) FROM tally WHERE jobs = 0").get == 0

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter
 
 from planrun.client import AsyncClient
-from planrun.config import URL_VARIABLE, place_of, url_from
+from planrun.config import URL_VARIABLE, Place, place_of, url_from
 from planrun.core.errors import LedgerUnusable
 
 T = TypeVar("T")
@@ -33,6 +33,20 @@ def repeated(metavar: str) -> Parameter:
     return Parameter(metavar=metavar, show_default=False)
 
 
+def existing(url: str | None) -> Place:
+    """Where the ledger of an address lies.
+
+    Raises:
+        LedgerUnusable: There is none.
+    """
+    place = place_of(url_from(url))
+    if not place.ledger.exists():
+        raise LedgerUnusable(
+            f"there is no ledger at {place.ledger}; name it with --url or {URL_VARIABLE}, or submit a first job"
+        )
+    return place
+
+
 def with_client(url: str | None, verb: Callable[[AsyncClient], Awaitable[T]], *, may_create: bool = False) -> T:
     """Open a client, do one thing, close it.
 
@@ -42,11 +56,8 @@ def with_client(url: str | None, verb: Callable[[AsyncClient], Awaitable[T]], *,
     Raises:
         LedgerUnusable: There is no ledger at that address.
     """
-    place = place_of(url_from(url))
-    if not may_create and not place.ledger.exists():
-        raise LedgerUnusable(
-            f"there is no ledger at {place.ledger}; name it with --url or {URL_VARIABLE}, or submit a first job"
-        )
+    if not may_create:
+        existing(url)
 
     async def run() -> T:
         async with AsyncClient(url) as client:

@@ -13,23 +13,18 @@ from typing import Annotated, Any
 
 from planrun.cli.asking import AsJson, Modules, Url, repeated, with_client
 from planrun.cli.exits import Exit
-from planrun.cli.printing import print_facts, print_json, print_table
+from planrun.cli.printing import print_facts, print_json
 from planrun.cli.words import size
+from planrun.cli.workers import handler_in_words, print_workers
 from planrun.client import AsyncClient
-from planrun.client.living import seems_dead
-from planrun.clock import Instant, SystemClock
 from planrun.config import Place, place_of, url_from
-from planrun.core.durations import span
 from planrun.core.errors import Invalid, PlanrunError
-from planrun.core.messages import WorkerRow
 from planrun.core.pauses import Pause, pause_in_words
+from planrun.core.presence import Presence
 from planrun.wiring import ledger_facts
 from planrun.worker.catalog import open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.isolation import probe
-
-FORGOTTEN_MS = 24 * 3600 * 1000
-LEFT_AS = {"gone": "gone", "draining": "gone"}  # it was asked to leave, and left; any other dead one is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,33 +104,11 @@ def _look_at_ledger(findings: Findings, place: Place, url: str | None) -> None:
     findings.add("violations", f"{len(broken)}" if broken else "none", broken)
     findings.add("paused", "; ".join(map(pause_in_words, pauses)), pauses)
     findings.problems.extend(f"the ledger breaks a rule: {text}" for text in broken)
-    now = SystemClock.open_system().now()
-    shown = [_worker_facts(worker, now) for worker in workers]
-    findings.document["workers"] = [worker for worker in shown if not worker["forgotten"]]
+    findings.document["workers"] = workers
 
 
-async def _ask(client: AsyncClient) -> tuple[dict[str, int], Sequence[str], Sequence[WorkerRow], Sequence[Pause]]:
+async def _ask(client: AsyncClient) -> tuple[dict[str, int], Sequence[str], Sequence[Presence], Sequence[Pause]]:
     return await client.counts(), await client.violations(), await client.workers(), await client.pauses()
-
-
-def _worker_facts(worker: WorkerRow, now: Instant) -> dict[str, Any]:
-    """One worker as it is, not as it last said of itself."""
-    silent_ms = now.wall_ms - worker.seen_at_ms
-    return {
-        "name": worker.name,
-        "state": LEFT_AS.get(worker.state, "lost") if seems_dead(worker, wall_ms=now.wall_ms) else worker.state,
-        "seen_at_ms": worker.seen_at_ms,
-        "silent_ms": silent_ms,
-        "forgotten": silent_ms > FORGOTTEN_MS,
-        "host": worker.host,
-        "pid": worker.pid,
-        "slots": worker.slots,
-        "handlers": [
-            {"kind": handler.kind, "version": handler.version, "missing": handler.missing}
-            for handler in worker.handlers
-        ],
-        "capabilities": worker.capabilities,
-    }
 
 
 def _look_at_disk(findings: Findings, scratch: Path) -> None:
@@ -162,11 +135,7 @@ def _look_at_modules(
     except Invalid as error:
         findings.problems.append(str(error))
         return
-    kinds = [
-        {"kind": handler.kind, "version": handler.version, "needs": handler.needs, "missing": handler.missing}
-        for handler in catalog.handlers
-    ]
-    findings.add("kinds", ", ".join(map(_handler_in_words, kinds)), kinds)
+    findings.add("kinds", ", ".join(map(handler_in_words, catalog.handlers)), catalog.handlers)
     findings.add("capabilities", ", ".join(catalog.capabilities), catalog.capabilities)
     findings.problems.extend(catalog.notes)
     findings.problems.extend(catalog.lacks)
@@ -177,28 +146,9 @@ def _print_people(findings: Findings) -> None:
     workers = findings.document.get("workers", [])
     if workers:
         print()
-        print_table(
-            ("worker", "state", "seen", "host", "pid", "slots", "kinds"),
-            (
-                (
-                    worker["name"],
-                    worker["state"],
-                    f"{span(worker['silent_ms'])} ago",
-                    worker["host"],
-                    str(worker["pid"]),
-                    str(worker["slots"]),
-                    ", ".join(_handler_in_words(handler) for handler in worker["handlers"]),
-                )
-                for worker in workers
-            ),
-        )
+        print_workers(workers)
     print()
     for problem in findings.problems:
         print(f"wrong: {problem}")
     if not findings.problems:
         print("all is well")
-
-
-def _handler_in_words(handler: dict[str, Any]) -> str:
-    lacks = f" (lacks {', '.join(handler['missing'])})" if handler["missing"] else ""
-    return f"{handler['kind']} {handler['version']}{lacks}"

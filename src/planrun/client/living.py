@@ -7,20 +7,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from planrun.core.messages import WorkerRow
+from planrun.core.presence import LOST_AFTER_MS
 from planrun.lockfile import ProvenDead, prove_dead
-
-BEATS_MISSED_MS = 90_000  # three of the longest heartbeats
 
 
 def seems_dead(worker: WorkerRow, *, wall_ms: int) -> bool:
-    """Is it proven dead, or has it been silent for three heartbeats?
+    """Is it proven dead, or has it been silent for too long?
 
     Args:
         wall_ms: Now, by the clock of `WorkerRow.seen_at_ms`.
     """
     # A missing lock file proves nothing to a ledger. For people: it was removed once its worker was proven dead.
     unlocked = bool(worker.lock_file) and not Path(worker.lock_file).exists()
-    silent = wall_ms - worker.seen_at_ms > BEATS_MISSED_MS
+    silent = wall_ms - worker.seen_at_ms > LOST_AFTER_MS
     return unlocked or silent or isinstance(prove_dead(worker), ProvenDead)
 
 

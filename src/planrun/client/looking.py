@@ -18,8 +18,9 @@ from planrun.core.errors import Invalid, PlanrunError, ResultGone, UnknownJob
 from planrun.core.keeping import archive_file
 from planrun.core.life import State
 from planrun.core.listing import ListQuery
-from planrun.core.messages import AttemptRow, EventRow, JobRow, WorkerRow
+from planrun.core.messages import AttemptRow, EventRow, JobRow
 from planrun.core.pauses import Pause
+from planrun.core.presence import FORGOTTEN_AFTER_MS, Presence, presence
 from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
@@ -174,8 +175,9 @@ class Looking:
 
     async def kinds(self) -> Sequence[Coverage]:
         """Each kind and version: its open jobs, and the workers that live and run it."""
-        open_jobs, workers = await self._ledger.open_jobs(), await self._ledger.workers()
-        dead = await find_dead(workers, wall_ms=self._clock.now().wall_ms)
+        wall_ms = self._clock.now().wall_ms
+        open_jobs, workers = await self._ledger.open_jobs(), await self._ledger.workers(wall_ms - FORGOTTEN_AFTER_MS)
+        dead = await find_dead(workers, wall_ms=wall_ms)
         return coverage(open_jobs, workers, await self.pauses(), dead=dead)
 
     async def pauses(self, *, limit: int | None = None) -> Sequence[Pause]:
@@ -195,9 +197,13 @@ class Looking:
         """Jobs per state."""
         return await self._ledger.counts(namespace)
 
-    async def workers(self) -> Sequence[WorkerRow]:
-        """The workers that the ledger knows, dead ones included: look at `seen_at_ms`."""
-        return await self._ledger.workers()
+    async def workers(self) -> Sequence[Presence]:
+        """The workers of the last day, the one last seen first: what each runs, and whether it is lost."""
+        wall_ms = self._clock.now().wall_ms
+        running = await self._ledger.running()
+        seen = await self._ledger.workers(wall_ms - FORGOTTEN_AFTER_MS)
+        dead = await find_dead(seen, wall_ms=wall_ms)
+        return presence(seen, running=running, dead=dead, wall_ms=wall_ms)
 
     async def violations(self) -> Sequence[str]:
         """Broken invariants of the ledger, in words. Empty in a healthy one."""

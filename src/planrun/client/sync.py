@@ -24,8 +24,9 @@ from planrun.client.looking import JobPage
 from planrun.core.coverage import Coverage
 from planrun.core.errors import PlanrunError
 from planrun.core.life import State
-from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow, WorkerRow
+from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow
 from planrun.core.pauses import Pause
+from planrun.core.presence import Presence
 from planrun.core.why import Why
 
 T = TypeVar("T")
@@ -173,7 +174,7 @@ class Client:
         """See `AsyncClient.counts`."""
         return self._run(lambda: self._client.counts(namespace=namespace))
 
-    def workers(self) -> Sequence[WorkerRow]:
+    def workers(self) -> Sequence[Presence]:
         """See `AsyncClient.workers`."""
         return self._run(self._client.workers)
 

@@ -8,7 +8,7 @@
   - WaitTimeout         the job goes on; only the waiting ended
   - LedgerUnavailable   no answer: what was asked may or may not have happened; asking again is safe
     . LedgerBusy        another process holds the ledger's write lock; names it; nothing was done
-  - LedgerUnusable      this file must not be opened (newer schema, unsafe SQLite, network filesystem)
+  - LedgerUnusable      this file must not be opened (newer schema, unsafe SQLite, network filesystem), or no more
   - StorageError        the store could not do it; nothing became visible
   - LostLease           someone else owns the job now: stop, upload nothing, say nothing
   - JobError            raised by job code; the subclass decides what happens next
@@ -69,7 +69,7 @@ class LedgerBusy(LedgerUnavailable):
 
 
 class LedgerUnusable(PlanrunError):
-    """This file must not be opened as a ledger here. The text says why and what to do."""
+    """This file must not be opened as a ledger here, or not used any more. The text says why and what to do."""
 
 
 class StorageError(PlanrunError):

@@ -111,7 +111,13 @@ class Ledger(Protocol):
         """End the pause of exactly this set; False: there is none."""
         ...
 
-    async def workers(self) -> list[WorkerRow]: ...
+    async def workers(self, since_ms: int = 0) -> list[WorkerRow]:
+        """Those that were seen since then (wall clock), the one last seen first."""
+        ...
+
+    async def running(self) -> dict[str, int]:
+        """How many leases each worker holds, by incarnation."""
+        ...
 
     async def counts(self, namespace: str | None) -> dict[str, int]:
         """Jobs per state."""

@@ -15,6 +15,7 @@ class Tx(Protocol):
     """A transaction over a ledger's connection. A verb runs wholly inside one."""
 
     now: Instant
+    schema: int  # the newest that this planrun knows
 
     def rows(self, statement: str, /, **values: Any) -> list[Row]:
         """Run one statement, read to its end.

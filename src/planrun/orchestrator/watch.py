@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 
 from planrun.clock import Clock
-from planrun.core.errors import LedgerUnavailable
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.messages import WorkerRow
 from planrun.lockfile import watch_death
 
@@ -68,7 +68,7 @@ class Watch:
             try:
                 if await self._bury_if_dead(holder):
                     return
-            except LedgerUnavailable:
+            except (LedgerUnavailable, LedgerUnusable):
                 pass  # said by the sweeper, which meets the same ledger
             await self._clock.sleep(PROBE_EVERY_S)
         self._given_up.add(holder.incarnation)

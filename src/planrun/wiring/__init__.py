@@ -11,6 +11,7 @@ from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
+from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 
@@ -49,6 +50,20 @@ def scratch_root(place: Place, chosen: Path | None) -> Path:
     return chosen.absolute() / f"{place.ledger.name}-{digest(str(place.ledger))[:8]}"
 
 
+def upgrade_ledger(url: str, *, backup: Path | None) -> None:
+    """Bring an existing ledger to the schema of this planrun; to open it does the same, without a copy.
+
+    Args:
+        backup: Copy it there before; None: do not.
+
+    Raises:
+        Invalid: Not an address, or the copy cannot be made there. Nothing was changed.
+        LedgerUnusable: The file must not be opened here; the text says why.
+        LedgerUnavailable: Another process holds it, or the copy failed. Nothing was changed.
+    """
+    upgrade(place_of(url), backup=backup, wait_s=WAIT_S)
+
+
 def ledger_facts(url: str) -> LedgerFacts:
     """Engine, schema and size of an existing ledger.
 
@@ -56,4 +71,4 @@ def ledger_facts(url: str) -> LedgerFacts:
         Invalid: Not an address.
         LedgerUnusable: The file must not be opened here; the text says why.
     """
-    return facts_of(place_of(url).ledger)
+    return facts_of(place_of(url))

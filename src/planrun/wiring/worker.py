@@ -13,7 +13,7 @@ from pathlib import Path
 
 from planrun.clock import SystemClock
 from planrun.config import Place, place_of
-from planrun.core.errors import Invalid, LedgerUnavailable
+from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 from planrun.core.keeping import Keep
 from planrun.core.messages import WorkerRow
 from planrun.ledger.contract import Ledger
@@ -112,7 +112,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
 async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
     try:
         return not await ledger.held(incarnation)
-    except LedgerUnavailable:
+    except (LedgerUnavailable, LedgerUnusable):
         return False
 
 

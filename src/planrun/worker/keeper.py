@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from planrun.clock import Clock
-from planrun.core.errors import LedgerUnavailable
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.lease import HeldLease, heartbeat_ms
 from planrun.core.messages import Beat, Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
@@ -135,7 +135,7 @@ class Keeper:
         request = RenewRequest(incarnation=self._incarnation, beats=beats, lease_ms=self._lease_ms)
         try:
             standings = await self._ledger.renew(request)
-        except LedgerUnavailable as error:
+        except (LedgerUnavailable, LedgerUnusable) as error:
             for holding in holdings:
                 holding.unsay()
             self._complaints.say("heartbeat", f"heartbeat unanswered, will try again: {error}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from planrun.config import Place
 from planrun.core.admission import Refused as NoRoom
-from planrun.core.errors import LedgerUnavailable
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.messages import Offer, OfferQuery, WorkerRow
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
@@ -118,6 +118,10 @@ class Supervisor:
         except LedgerUnavailable as error:
             self._complaints.say("work", f"worker {self._row.name} cannot take work: {error}")
             return False
+        except LedgerUnusable as error:
+            log.error("worker %s takes no more work, and ends once what it runs has ended: %s", self._row.name, error)
+            self._exit_code = EXIT_UNREACHABLE
+            return False
         self._complaints.over("work")
         return tried
 
@@ -182,6 +186,8 @@ class Supervisor:
         lease = attempt.granted.lease
         try:
             await attempt.carry()
+        except LedgerUnusable as error:
+            log.error("%s was dropped: %s", attempt.name, error)
         except Exception:  # a bug in planrun must cost this attempt only; its lease runs out
             log.exception("%s was dropped by a fault of the worker", attempt.name)
         finally:
@@ -219,8 +225,14 @@ class Supervisor:
         while True:
             await self._recheck.wait()
             self._recheck.clear()
-            with suppress(LedgerUnavailable):
+            try:
                 await self._keeper.recheck()
+            except LedgerUnusable as error:
+                log.error("stopping: %s", error)
+                self._abandon(EXIT_UNREACHABLE)
+                return
+            except LedgerUnavailable:
+                pass  # said by whoever asked for something
             await self._clock.sleep(BETWEEN_LOOKS_S)
 
     def _break(self) -> None:
@@ -243,7 +255,7 @@ class Supervisor:
 
     async def _register(self, state: str) -> None:
         row = WorkerRow(**{name: getattr(self._row, name) for name in self._row.__struct_fields__} | {"state": state})
-        with suppress(LedgerUnavailable):  # for people and routing only; no lease depends on it
+        with suppress(LedgerUnavailable, LedgerUnusable):  # for people and routing only; no lease depends on it
             await self._ledger.register(row)
 
 

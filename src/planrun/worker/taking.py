@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from planrun.clock import Clock
-from planrun.core.errors import LedgerUnavailable
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.kinds import Kind
 from planrun.core.messages import Granted, GrantRequest, Lease, Offer, OfferQuery, Refused, WorkerRow
 from planrun.ledger.contract import Ledger
@@ -158,7 +158,7 @@ class Successor:
             alike = itertools.takewhile(lambda offer: (offer.kind, offer.version) == kind, await offers)
             first = list(itertools.islice(alike, TRIED_AT_ONCE))
             taken = await self._taking.grant(first) if first else None
-        except LedgerUnavailable as error:
+        except (LedgerUnavailable, LedgerUnusable) as error:
             log.debug("nothing follows: %s", error)
             return False
         if taken is not None:

@@ -1,42 +1,27 @@
-"""Opening the file: which SQLite, which filesystem, which schema, which pragmas."""
+"""Opening the file: which SQLite, which filesystem, whose database, which pragmas."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-import uuid
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import apsw
 
-from planrun.core.errors import LedgerUnusable
+from planrun.config import TRUSTED, Place
+from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 
 APPLICATION_ID = 0x706C616E  # "plan", in the file's header
 SQLITE_VERSION_MIN = (3, 51, 3)
-_NETWORK_FILESYSTEMS = frozenset(
-    (
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb3",
-        "smbfs",
-        "9p",
-        "afs",
-        "ceph",
-        "glusterfs",
-        "lustre",
-        "gpfs",
-        "ocfs2",
-        "fuse.sshfs",
-        "fuse.glusterfs",
-        "fuse.cephfs",
-    )
-)
-_MIGRATION = re.compile(r"(\d{4})_[a-z_]+\.sql")
+# Other machines, or the host of this one, write such a filesystem too, and its locks do not reach them.
+_SHARED_FILESYSTEMS = frozenset((
+    "9p", "afs", "beegfs", "ceph", "cifs", "davfs", "fakeowner", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
+    "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
+))  # fmt: skip
+_LOCAL_FUSE = frozenset(("fuse.bindfs", "fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.mergerfs"))
 
 
 @cache
@@ -52,21 +37,14 @@ def prepared(name: str) -> tuple[str, bool]:
     return text, "RETURNING" in text or not re.search(r"^(INSERT|UPDATE|DELETE) ", text, re.MULTILINE)
 
 
-@cache
-def migrations() -> tuple[tuple[int, str], ...]:
-    """Every migration: its number and text, in order."""
-    folder = resources.files("planrun.ledger") / "migrations" / "sqlite"
-    found = [(entry.name, entry.read_text()) for entry in folder.iterdir() if _MIGRATION.fullmatch(entry.name)]
-    return tuple((int(name[:4]), text) for name, text in sorted(found))
-
-
-def refuse_unsafe(path: Path) -> None:
+def refuse_unsafe(place: Place) -> None:
     """Refuse what would corrupt the ledger or break its locks.
 
     Raises:
         LedgerUnusable: A SQLite with the WAL-reset bug (two connections that write and checkpoint at once may
             corrupt the file), or a filesystem whose locks do not reach other processes.
     """
+    path = place.ledger
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < SQLITE_VERSION_MIN and version not in {(3, 44, 6), (3, 50, 7)}:
         raise LedgerUnusable(
@@ -78,18 +56,21 @@ def refuse_unsafe(path: Path) -> None:
     if path.is_dir():
         raise LedgerUnusable(f"{path} is a folder; name a file in it, such as {path / 'planrun.db'}")
     kind = filesystem_of(path.parent)
-    if kind in _NETWORK_FILESYSTEMS:
+    shared = kind in _SHARED_FILESYSTEMS or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
+    if shared and not place.filesystem_trusted:
         raise LedgerUnusable(
-            f"{path} lies on a network filesystem ({kind}), whose locks are not safe for SQLite; use a local disk"
+            f"{path} lies on a network or shared filesystem ({kind}), whose locks are not safe for SQLite; "
+            f"use a local disk (or, if you know that they reach everybody: --url 'sqlite:///{path}{TRUSTED}')"
         )
 
 
 @contextlib.contextmanager
-def refusals_in_words() -> Iterator[None]:
-    """What the system refuses while a ledger is opened.
+def refusals_in_words(path: Path) -> Iterator[None]:
+    """What the system or the database refuses while a ledger is opened.
 
     Raises:
-        LedgerUnusable: In place of the system's error.
+        LedgerUnusable: In place of such an error, where asking again would not help.
+        LedgerUnavailable: In place of any other.
     """
     try:
         yield
@@ -98,6 +79,31 @@ def refusals_in_words() -> Iterator[None]:
             f"{error.filename} cannot be opened: {error.strerror}; "
             "planrun must be able to write the ledger and its folder"
         ) from None
+    except apsw.NotADBError:
+        raise LedgerUnusable(f"{path} is not a SQLite file; choose another place with --url") from None
+    except apsw.CantOpenError as error:
+        raise LedgerUnusable(f"{path} cannot be opened ({error}); is the folder writable for you?") from None
+    except apsw.ReadOnlyError:
+        raise LedgerUnusable(f"{path} is read-only for you; planrun must be able to write it and its folder") from None
+    except apsw.Error as error:
+        raise LedgerUnavailable(trouble(path, error)) from None
+
+
+def trouble(path: Path, error: BaseException) -> str:
+    """What is wrong with a ledger that gives no answer, and what to do."""
+    match error:
+        case apsw.FullError():
+            return f"the disk of {path} is full: free some space; nothing was written"
+        case apsw.BusyError():
+            return f"{path} is locked by a program that is not planrun: close it and try again; nothing was written"
+        case apsw.CorruptError() | apsw.NotADBError():
+            return f"{path} is damaged ({error}): stop what uses it, keep a copy, and restore a backup"
+        case apsw.IOError():
+            return f"{path} cannot be read or written ({error}): look at its disk; nothing was written"
+        case apsw.ReadOnlyError() | apsw.CantOpenError():
+            return f"{path} can no longer be written ({error}): look at the rights of the file and its folder"
+        case _:
+            return f"{path}: {error!r}"
 
 
 def filesystem_of(folder: Path) -> str:
@@ -119,75 +125,53 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
     """A connection with the pragmas that the promise needs.
 
     Raises:
-        LedgerUnusable: The file cannot be opened, or is something else.
+        LedgerUnusable: It is another program's.
+        apsw.Error: It cannot be opened; `refusals_in_words` says why.
     """
-    try:
-        connection = apsw.Connection(str(path))
-        connection.set_busy_timeout(2_000)
-        if connection.pragma("journal_mode") != "wal":
-            connection.pragma("journal_mode", "wal")
-        connection.pragma("synchronous", "full")
-        connection.pragma("foreign_keys", "on")
-        connection.pragma("query_only", "on" if read_only else "off")
-        connection.pragma("fullfsync", "on")  # macOS only; ignored elsewhere
-    except apsw.NotADBError:
-        raise LedgerUnusable(f"{path} is not a SQLite file; choose another place with --url") from None
-    except apsw.CantOpenError as error:
-        raise LedgerUnusable(f"{path} cannot be opened ({error}); is the folder writable for you?") from None
-    except apsw.ReadOnlyError:
-        raise LedgerUnusable(f"{path} is read-only for you; planrun must be able to write it and its folder") from None
+    connection = apsw.Connection(str(path))
+    if connection.readonly("main"):
+        raise apsw.ReadOnlyError
+    connection.set_busy_timeout(2_000)
+    _refuse_foreign(connection, path)
+    if connection.pragma("journal_mode") != "wal":
+        connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "full")
+    connection.pragma("foreign_keys", "on")
+    connection.pragma("temp_store", "memory")  # triggers keep what they may undo: not in a file, per statement
+    connection.pragma("query_only", "on" if read_only else "off")
+    connection.pragma("fullfsync", "on")  # macOS only; ignored elsewhere
     return connection
 
 
-def is_current(path: Path) -> bool:
-    """Does this file hold a ledger of exactly the schema that this planrun writes?"""
+def back_up(source: apsw.Connection, path: Path) -> None:
+    """Copy one moment of a ledger into a new file, and look through the copy.
+
+    Raises:
+        Invalid: There is a file already, or none can be made there. Nothing was written.
+        LedgerUnavailable: It was not copied, or what was copied is damaged. Nothing is left of it.
+    """
     try:
-        with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
-            connection.set_busy_timeout(2_000)
-            ours = connection.pragma("application_id") == APPLICATION_ID
-            wal = connection.pragma("journal_mode") == "wal"
-            return bool(ours and wal and connection.pragma("user_version") == migrations()[-1][0])
-    except apsw.Error:
-        return False  # opening it in turn says what is wrong
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        raise Invalid(f"{path} exists; a backup never overwrites: choose another name") from None
+    except OSError as error:
+        raise Invalid(f"{path} cannot be written ({error.strerror}); choose another place") from None
+    try:
+        _copy_whole(source, path)
+    except apsw.Error as error:
+        path.unlink()
+        raise LedgerUnavailable(f"the backup to {path} failed: {error!r}; the ledger goes on") from None
 
 
-def migrate(connection: apsw.Connection, path: Path) -> None:
-    """Bring the schema to the newest version that this planrun knows. The caller holds the turnstile.
-
-    Raises:
-        LedgerUnusable: The file is another program's, or was written by a newer planrun.
-    """
-    known = migrations()
-    newest = known[-1][0]
-    at = connection.pragma("user_version")
-    if at > newest:
-        raise LedgerUnusable(
-            f"{path} was written by a newer planrun (schema {at}, this one knows {newest}); upgrade planrun here"
-        )
-    if at == 0 and connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
+    """Leave another program's database as it is. An empty one is nobody's yet."""
+    if connection.pragma("application_id") == APPLICATION_ID:
+        return
+    if connection.pragma("user_version") or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
         raise LedgerUnusable(f"{path} is a database of another program; choose another place with --url")
-    for number, text in known:
-        if number <= at:
-            continue
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            connection.execute(text)
-            if number == 1:
-                _found(connection)
-            connection.pragma("user_version", number)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
 
 
-def copy_whole(source: apsw.Connection, path: Path) -> None:
-    """Copy one moment of a ledger into an empty file, and look through the copy.
-
-    Raises:
-        apsw.Error: It was not copied, or what was copied is damaged.
-    """
+def _copy_whole(source: apsw.Connection, path: Path) -> None:
     target = apsw.Connection(str(path))
     try:
         source.execute("BEGIN")  # else each commit of another process would make the copy begin again
@@ -203,10 +187,3 @@ def copy_whole(source: apsw.Connection, path: Path) -> None:
             raise apsw.CorruptError(f"the ledger is damaged: {found}")
     finally:
         target.close()
-
-
-def _found(connection: apsw.Connection) -> None:
-    """The facts that a new ledger begins with."""
-    connection.pragma("application_id", APPLICATION_ID)
-    facts: dict[str, Any] = {"ledger_uuid": str(uuid.uuid4()), "generation": 1, "next_n": 0}
-    connection.executemany("INSERT INTO meta(k, v) VALUES (?, ?)", facts.items())

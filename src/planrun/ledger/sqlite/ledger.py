@@ -14,7 +14,7 @@ import apsw
 from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.coverage import OpenJobs
-from planrun.core.errors import Invalid, LedgerUnavailable
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
@@ -45,12 +45,26 @@ from planrun.core.messages import (
 )
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.why import Outlook
-from planrun.ledger.sqlite.database import connect, copy_whole, is_current, migrate, refusals_in_words, refuse_unsafe
+from planrun.ledger.sqlite.database import back_up, connect, refusals_in_words, refuse_unsafe, trouble
+from planrun.ledger.sqlite.identity import Identity
+from planrun.ledger.sqlite.migrating import is_current, migrate
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
 from planrun.ledger.tx import Tx
-from planrun.ledger.verbs import answers, duties, ending, fleet, holding, intake, outlook, pausing, reading, retention
+from planrun.ledger.verbs import (
+    answers,
+    duties,
+    ending,
+    fleet,
+    holding,
+    intake,
+    listing,
+    outlook,
+    pausing,
+    reading,
+    retention,
+)
 
 T = TypeVar("T")
 
@@ -72,16 +86,18 @@ class SqliteLedger:
         self._place = place
         self._clock = clock
         self._wait_s = wait_s
-        with refusals_in_words():
-            refuse_unsafe(place.ledger)
+        with refusals_in_words(place.ledger):
+            refuse_unsafe(place)
             self._turnstile = Turnstile(place.turn)
             connection = self._open(wait_s)
             self._wakeup = Wakeup(place.wake)
-        self._reader = connect(place.ledger, read_only=True)
+            self._reader = connect(place.ledger, read_only=True)
+        self._file = Identity(place.ledger)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="planrun-ledger-reader")
         self._writer = Writer(
             connection,
             place.ledger,
+            self._file,
             turnstile=self._turnstile,
             wakeup=self._wakeup,
             clock=clock,
@@ -117,7 +133,7 @@ class SqliteLedger:
         return await self._read(partial(retention.archived, namespace=namespace, job_id=job_id))
 
     async def jobs(self, query: ListQuery) -> tuple[list[JobRow], int | None]:
-        return await self._read(partial(reading.jobs, query=query))
+        return await self._read(partial(listing.jobs, query=query))
 
     async def attempts(self, job_id: str) -> list[AttemptRow]:
         return await self._read(partial(reading.attempts, job_id=job_id))
@@ -140,8 +156,11 @@ class SqliteLedger:
     async def resume(self, request: PauseRequest) -> bool:
         return await self._write(partial(pausing.resume, request=request))
 
-    async def workers(self) -> list[WorkerRow]:
-        return await self._read(fleet.workers)
+    async def workers(self, since_ms: int = 0) -> list[WorkerRow]:
+        return await self._read(partial(fleet.workers, since_ms=since_ms))
+
+    async def running(self) -> dict[str, int]:
+        return await self._read(fleet.running)
 
     async def counts(self, namespace: str | None) -> dict[str, int]:
         return await self._read(partial(reading.counts, namespace=namespace))
@@ -247,7 +266,7 @@ class SqliteLedger:
         return await self._write(partial(retention.drop, stale=stale, archived=archived))
 
     async def backup(self, path: str) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._reading, self._copy_to, Path(path))
+        await asyncio.get_running_loop().run_in_executor(self._reading, back_up, self._reader, Path(path))
 
     async def changed(self, *, timeout_s: float) -> None:
         await self._wakeup.changed(timeout_s=timeout_s)
@@ -292,13 +311,15 @@ class SqliteLedger:
         return await asyncio.get_running_loop().run_in_executor(self._reading, self._read_now, query)
 
     def _read_now(self, query: Callable[[Tx], T]) -> T:
+        if loss := self._file.find_loss():
+            raise LedgerUnusable(loss)
         return self._look(self._reader, query)
 
     def _read_apart(self, query: Callable[[Tx], T]) -> T:
         try:
             connection = connect(self._place.ledger, read_only=True)
         except apsw.Error as error:
-            raise LedgerUnavailable(f"{self._place.ledger} cannot be read: {error!r}") from None
+            raise LedgerUnavailable(trouble(self._place.ledger, error)) from None
         try:
             return self._look(connection, query)
         finally:
@@ -313,17 +334,4 @@ class SqliteLedger:
             finally:
                 connection.execute("COMMIT")
         except apsw.Error as error:
-            raise LedgerUnavailable(f"{self._place.ledger} cannot be read: {error!r}") from None
-
-    def _copy_to(self, path: Path) -> None:
-        try:
-            path.touch(exist_ok=False)
-        except FileExistsError:
-            raise Invalid(f"{path} exists; a backup never overwrites: choose another name") from None
-        except OSError as error:
-            raise Invalid(f"{path} cannot be written ({error.strerror}); choose another place") from None
-        try:
-            copy_whole(self._reader, path)
-        except apsw.Error as error:
-            path.unlink()
-            raise LedgerUnavailable(f"the backup to {path} failed: {error!r}; the ledger goes on") from None
+            raise LedgerUnavailable(trouble(self._place.ledger, error)) from None

@@ -23,9 +23,11 @@ from typing import Any, NamedTuple
 import apsw
 
 from planrun.clock import Clock, Instant
-from planrun.core.errors import LedgerUnavailable, PlanrunError
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable, PlanrunError
 from planrun.ledger.sqlite.access import Access
-from planrun.ledger.sqlite.database import prepared
+from planrun.ledger.sqlite.database import prepared, trouble
+from planrun.ledger.sqlite.identity import Identity
+from planrun.ledger.sqlite.migrating import schema_known
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.tx import Row, Tx
@@ -50,6 +52,7 @@ class SqliteTx:
     def __init__(self, connection: apsw.Connection, now: Instant) -> None:
         self._connection = connection
         self.now = now
+        self.schema = schema_known()
 
     def rows(self, name: str, /, **values: Any) -> list[Row]:
         text, has_rows = prepared(name)
@@ -71,6 +74,7 @@ class Writer:
         self,
         connection: apsw.Connection,
         path: Path,
+        file: Identity,
         *,
         turnstile: Turnstile,
         wakeup: Wakeup,
@@ -79,6 +83,7 @@ class Writer:
     ) -> None:
         self._connection = connection
         self._path = path
+        self._file = file
         self._turnstile = turnstile
         self._wakeup = wakeup
         self._clock = clock
@@ -182,7 +187,7 @@ class Writer:
         except IndexError:
             return None
 
-    def _refuse_waiting(self, error: LedgerUnavailable) -> None:
+    def _refuse_waiting(self, error: PlanrunError) -> None:
         while (call := self._next()) is not None:
             if call.answer.set_running_or_notify_cancel():
                 call.answer.set_exception(error)
@@ -220,7 +225,10 @@ class Writer:
                     break
             trip("ledger:before-commit")
             whole = whole and self._commit()
-            if not whole:
+            if whole and (loss := self._file.find_loss()):
+                lost = LedgerUnavailable(f"{loss}; whether the call was done is not known: make it again")
+                answers = [(call, lost) for call, _ in answers]
+            elif not whole:
                 self._access.failed()
                 answers = [(call, self._alone(call)) for call, _ in answers]
             changed = self._connection.total_changes() != changes and any(
@@ -239,6 +247,8 @@ class Writer:
     def _begin(self) -> SqliteTx:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            if loss := self._file.find_loss():
+                raise LedgerUnusable(f"{loss}; nothing was done")
             now = self._clock.now()
             tx = SqliteTx(self._connection, now)
             offset_ms = now.wall_ms - now.boot_ms
@@ -298,9 +308,7 @@ class Writer:
             with suppress(apsw.Error):
                 self._connection.execute("ROLLBACK")
 
-    def _unavailable(self, error: BaseException) -> LedgerUnavailable:
-        if isinstance(error, apsw.FullError):
-            return LedgerUnavailable(f"the disk of {self._path} is full: free some space; nothing was written")
-        if isinstance(error, apsw.BusyError):
-            return LedgerUnavailable(f"{self._path} is locked by a program that is not planrun; nothing was written")
-        return LedgerUnavailable(f"{self._path}: {error!r}")
+    def _unavailable(self, error: BaseException) -> PlanrunError:
+        if isinstance(error, LedgerUnusable):
+            return error
+        return LedgerUnavailable(trouble(self._path, error))

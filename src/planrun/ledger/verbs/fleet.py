@@ -44,6 +44,11 @@ def workers(tx: Tx, *, since_ms: int = 0) -> list[WorkerRow]:
     return [worker_row(row) for row in tx.rows("workers", since_ms=since_ms)]
 
 
+def running(tx: Tx) -> dict[str, int]:
+    """How many leases each worker holds."""
+    return {row["incarnation"]: row["jobs"] for row in tx.rows("taken")}
+
+
 def worker_row(row: Row) -> WorkerRow:
     plain: dict[str, Any] = {
         **row,

@@ -22,6 +22,7 @@ from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.pausing import open_pauses
+from planrun.ledger.verbs.versions import refuse_outdated
 from planrun.trip import trip
 
 HELD = Standing(status="held")
@@ -40,6 +41,7 @@ def grant_first(tx: Tx, requests: Sequence[GrantRequest]) -> Granted | Refused:
 
 
 def _grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
+    refuse_outdated(tx)
     token = next_token(tx)
     row = one(
         tx,

@@ -15,10 +15,12 @@ from planrun.ledger.verbs.answers import owe_answer, subscribe
 from planrun.ledger.verbs.ending import end_queued
 from planrun.ledger.verbs.fleet import Fleet
 from planrun.ledger.verbs.history import note
+from planrun.ledger.verbs.versions import refuse_outdated
 
 
 def submit(tx: Tx, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
     """All or none: a conflict undoes the whole call."""
+    refuse_outdated(tx)
     fleet = Fleet(tx)
     return [_submit(tx, request, fleet) for request in requests]
 

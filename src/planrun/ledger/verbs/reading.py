@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from planrun.core.life import Outcome, Reason, State
-from planrun.core.listing import ListQuery
 from planrun.core.messages import AttemptRow, Checkpoint, EventRow, Failure, JobRow, Lease
 from planrun.ledger.tx import Row, Tx, load, one
 
@@ -22,25 +21,7 @@ def job(tx: Tx, namespace: str | None, job_id: str) -> JobRow | None:
     if row is None:
         asked = one(tx, "job_of_request", request_id=job_id, namespace=namespace)
         row = one(tx, "job_row", job_id=asked["job_id"], namespace=namespace) if asked is not None else None
-    return _job_row(row) if row is not None else None
-
-
-def jobs(tx: Tx, query: ListQuery) -> tuple[list[JobRow], int | None]:
-    """A page, newest first, and the cursor of the next one."""
-    rows = tx.rows(
-        "jobs",
-        namespace=query.namespace,
-        kind=query.kind,
-        version=query.version,
-        state=query.state,
-        key=query.key,
-        since_ms=query.since_ms,
-        before=query.before,
-        limit=query.limit + 1,
-    )
-    page = rows[: query.limit]
-    cursor = page[-1]["id"] if len(rows) > query.limit else None
-    return [_job_row(row) for row in page], cursor
+    return job_row(row) if row is not None else None
 
 
 def attempts(tx: Tx, job_id: str) -> list[AttemptRow]:
@@ -80,7 +61,7 @@ def violations(tx: Tx) -> list[str]:
     return [row["text"] for row in tx.rows("violations", now_ms=tx.now.boot_ms)]
 
 
-def _job_row(row: Row) -> JobRow:
+def job_row(row: Row) -> JobRow:
     checkpoints: list[Checkpoint] = load(row["checkpoint"], list[Checkpoint])
     return JobRow(
         **{name: row[name] for name in _PLAIN},

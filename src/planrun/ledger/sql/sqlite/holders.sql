@@ -1,1 +1,3 @@
-SELECT * FROM worker WHERE incarnation IN (SELECT DISTINCT incarnation FROM attempt WHERE stopped = 0);
+SELECT incarnation, name, host, namespaces, slots, capabilities, handlers, lock_file, lock_device, lock_inode, pid, state, seen_at_ms
+  FROM worker
+ WHERE incarnation IN (SELECT DISTINCT incarnation FROM attempt WHERE stopped = 0);

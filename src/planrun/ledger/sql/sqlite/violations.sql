@@ -27,4 +27,16 @@ SELECT 'job ' || substr(o.msg_id, 8, 36) || ' has no result any more, but ' || o
 UNION ALL
 SELECT 'job ' || job_id || ' waits longer than any rule allows' FROM job
  WHERE state = 'queued' AND not_before_ms > :now_ms + 366 * 86400000
+UNION ALL
+SELECT 'the tally has ' || coalesce(t.jobs, 0) || ' ' || j.state || ' jobs of ' || j.namespace || '/' || j.kind || ' ' || j.version
+       || ', there are ' || j.jobs
+  FROM (SELECT namespace, kind, version, state, count(*) AS jobs FROM job INDEXED BY job_set GROUP BY 1, 2, 3, 4) AS j
+  LEFT JOIN tally AS t USING (namespace, kind, version, state)
+ WHERE t.jobs IS NOT j.jobs
+UNION ALL
+SELECT 'the tally has ' || t.jobs || ' ' || t.state || ' jobs of ' || t.namespace || '/' || t.kind || ' ' || t.version || ', there are none'
+  FROM tally AS t
+ WHERE t.jobs <> 0
+   AND NOT EXISTS (SELECT 1 FROM job INDEXED BY job_set
+                    WHERE namespace = t.namespace AND kind = t.kind AND version = t.version AND state = t.state)
 LIMIT 100;

@@ -1,0 +1,51 @@
+"""A page of jobs, newest first, in a time that does not grow with the ledger.
+
+Which jobs are on it is found in indexes alone; then those few rows are read. A filter by namespace, kind, version or
+state asks the tally which sets of jobs match, and each of them for the newest of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planrun.core.listing import ListQuery
+from planrun.core.messages import JobRow
+from planrun.ledger.tx import Tx, dump, one
+from planrun.ledger.verbs.reading import job_row
+
+ID_MAX = 2**63 - 1
+
+
+def jobs(tx: Tx, query: ListQuery) -> tuple[list[JobRow], int | None]:
+    """A page, newest first, and the cursor of the next one."""
+    ids = _ids(tx, query, limit=query.limit + 1)
+    page = ids[: query.limit]
+    rows = [job_row(row) for row in tx.rows("jobs", ids=dump(page))]
+    return rows, page[-1] if len(ids) > query.limit else None
+
+
+def _ids(tx: Tx, query: ListQuery, *, limit: int) -> list[int]:
+    sets = {"namespace": query.namespace, "kind": query.kind, "version": query.version, "state": query.state}
+    first = 0 if query.since_ms is None else _first_since(tx, query.since_ms)
+    span: dict[str, Any] = {
+        "until": ID_MAX if query.before is None else query.before - 1,
+        "since_ms": query.since_ms,
+        "limit": limit,
+    }
+    if query.key is not None:
+        return [row["id"] for row in tx.rows("newest_of_key", key=query.key, **sets, **span, since_id=first)]
+    if not any(sets.values()):
+        return [row["id"] for row in tx.rows("newest", **span, since_id=first)]
+    found: list[int] = []
+    for one_set in tx.rows("sets", **sets):
+        rows = tx.rows("newest_of_set", **one_set, **span, since_id=first)
+        found = sorted((*found, *(row["id"] for row in rows)), reverse=True)[:limit]
+        if len(found) == limit:
+            first = found[-1]  # what is older does not come onto this page
+    return found
+
+
+def _first_since(tx: Tx, since_ms: int) -> int:
+    """The oldest job that was created since then; the wall clock may have been set back, so not simply the next one."""
+    row = one(tx, "first_since", since_ms=since_ms)
+    return ID_MAX if row is None or row["id"] is None else row["id"]
