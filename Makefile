@@ -41,9 +41,10 @@ SCRIPT ?= all
 soak: $(READY) packages  ## long runs: SCRIPT=name|all (default all), MINUTES=n for a sample of that length
 	@$(BIN)/python -m tests.soak $(SCRIPT) $(if $(MINUTES),--minutes $(MINUTES))
 
-bench: $(READY)  ## measure, and compare with the numbers that are kept in bench/
-	@[ -f bench/run.py ] || { echo "nothing to measure yet: bench/run.py does not exist"; exit 1; }
-	@$(BIN)/python bench/run.py
+PEERS ?= huey
+bench: $(READY)  ## measure planrun beside PEERS=huey,pgqueuer,… in short; bench/README.md has the long form
+	@$(BIN)/python bench/compare.py --peers "$(PEERS)" --phases submit,bulk,drain,latency,kill,term \
+	  --rounds 3 --jobs 500 --spaced 100 --long-s 20 --watch-s 25
 
 docs: $(READY)  ## write the generated parts of docs/ anew
 	@$(BIN)/python docs/generate.py

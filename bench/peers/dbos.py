@@ -1,0 +1,86 @@
+"""DBOS Transact on SQLite. The queue is asked each 0.1 s instead of each second.
+
+No limit of concurrency: with one, a worker takes as many jobs as it has free slots once per interval, 10 a second here.
+A dead executor's workflows wait for the same executor to come back, or for DBOS's own service: another one leaves them.
+On SIGTERM it waits for the workflow.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from dbos import DBOS, DBOSClient
+
+from bench.peers import note
+
+TOLD = note.told()
+URL = f"sqlite:///{TOLD.folder / 'dbos.sqlite'}"
+POLL_S = 0.1
+STOP_S_MAX = 600
+
+
+class Connection:
+    def __init__(self) -> None:
+        self._client = DBOSClient(system_database_url=URL)
+
+    def submit(self, number: int) -> None:
+        self._client.enqueue({"queue_name": "bench", "workflow_name": "noop"}, number)
+
+    def submit_many(self, numbers: list[int]) -> None:
+        with self._client._sys_db.engine.begin() as transaction:
+            for number in numbers:
+                self._client.enqueue_in_transaction(
+                    transaction, {"queue_name": "bench", "workflow_name": "noop"}, number
+                )
+
+    def submit_long(self, seconds: float) -> None:
+        self._client.enqueue({"queue_name": "bench", "workflow_name": "sleep"}, seconds)
+
+    def close(self) -> None:
+        self._client.destroy()
+
+
+def launch() -> None:
+    DBOS(
+        config={
+            "name": "bench",
+            "system_database_url": URL,
+            "run_admin_server": False,
+            "log_level": "ERROR",
+            "application_version": "v1",
+        }
+    )
+    DBOS.workflow(name="noop")(note.noop)
+    DBOS.workflow(name="sleep")(note.sleep)
+    DBOS.launch()
+
+
+async def prepare() -> None:
+    launch()
+    await DBOS.register_queue_async("bench", polling_interval_sec=POLL_S, on_conflict="always_update")
+    DBOS.destroy()
+
+
+def connect() -> Connection:
+    return Connection()
+
+
+def workers(count: int) -> list[list[str]]:
+    executor = f"DBOS__VMID={os.getpid()}"
+    return [["env", f"{executor}-{number}", sys.executable, "-m", "bench.peers.dbos"] for number in range(count)]
+
+
+def main() -> None:
+    """A worker."""
+    launch()
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop.wait()
+    DBOS.destroy(workflow_completion_timeout_sec=STOP_S_MAX)
+
+
+if __name__ == "__main__":
+    main()

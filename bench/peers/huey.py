@@ -1,0 +1,49 @@
+"""Huey on SQLite, fsynced, with worker processes. A job is deleted when it is taken: at most once, even with retries=.
+
+An idle consumer polls, each 0.1 s at first and ever more seldom, up to 10 s; the most frequent that it allows without
+spinning (`-d 0.1 -b 1 -m 0.1`) is set here. `-g TERM` makes SIGTERM wait for the job; by default the job is lost.
+"""
+
+from __future__ import annotations
+
+from huey import SqliteHuey
+
+from bench.peers import note
+
+TOLD = note.told()
+QUEUE = SqliteHuey(name="bench", filename=str(TOLD.folder / "huey.db"), fsync=True)
+
+
+@QUEUE.task()
+def noop(number: int) -> None:
+    note.noop(number)
+
+
+@QUEUE.task(retries=2)
+def sleep(seconds: float) -> None:
+    note.sleep(seconds)
+
+
+class Connection:
+    def submit(self, number: int) -> None:
+        noop(number)
+
+    def submit_long(self, seconds: float) -> None:
+        sleep(seconds)
+
+    def close(self) -> None:
+        QUEUE.storage.close()
+
+
+def prepare() -> None:
+    QUEUE.storage.close()
+
+
+def connect() -> Connection:
+    return Connection()
+
+
+def workers(count: int) -> list[list[str]]:
+    polling = ["-d", "0.1", "-b", "1", "-m", "0.1"]
+    consumer = str(TOLD.binaries / "huey_consumer")
+    return [[consumer, "bench.peers.huey.QUEUE", "-k", "process", "-w", str(count), "-q", "-g", "TERM", *polling]]
