@@ -100,8 +100,7 @@ def test_one_row_is_found_by_its_name(connection: apsw.Connection, name: str) ->
 
     assert scans(plan) == []
     assert any(
-        re.match(r"SEARCH \w+ USING (INTEGER )?(PRIMARY KEY|(COVERING )?INDEX sqlite_autoindex)", step)
-        for step in plan
+        re.match(r"SEARCH \w+ USING (INTEGER )?(PRIMARY KEY|(COVERING )?INDEX sqlite_autoindex)", step) for step in plan
     ), plan
 
 
