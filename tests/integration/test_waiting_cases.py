@@ -66,7 +66,7 @@ async def test_c64_a_wait_says_that_the_only_worker_is_gone_and_ends_at_the_dead
 
 
 async def test_a_job_that_waits_for_nobody_costs_its_waiter_no_time_at_its_end(lab: Lab) -> None:
-    """An answer is there soon after the end although whoever waits looks by itself only twice a minute."""
+    """An answer is there soon after the end although whoever waits looks by itself only once a minute."""
     lab.start_worker()
     await lab.ready(1)
     job_id = await lab.submit("nap", {"seconds": 1})

@@ -26,7 +26,7 @@ BAR_COLUMNS = 24
 class Lines:
     """A line per change, and one for each tenth of the work."""
 
-    every_s = 15.0  # how often the progress is looked at: a hundred scripts that wait must not be felt
+    every_s = 30.0  # how often the progress is looked at: a hundred scripts that wait must not be felt
 
     def __init__(self) -> None:
         self._clock = SystemClock.open_system()

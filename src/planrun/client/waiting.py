@@ -22,7 +22,7 @@ from planrun.core.messages import EventRow, JobRow
 from planrun.core.progress import left_ms
 from planrun.orchestrator.sweeper import GAP_GRACE_MS, GAP_MS, Sweeper
 
-LOOK_AT_LEAST_EVERY_S = 30.0  # should a wake-up ever be missed, or a worker of an older planrun not send it
+LOOK_AT_LEAST_EVERY_S = 60.0  # should a wake-up ever be missed, or a worker of an older planrun not send it
 PROGRESS_EVERY_S = 1.0  # workers say it no more often
 LOG_EVERY_S = 0.25
 OVERDUE_EVERY_S = 0.25
