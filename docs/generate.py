@@ -20,6 +20,9 @@ from rich.console import Console
 from planrun.cli.app import EXIT_CODES, VERBS, build_app
 from planrun.core.budget import BACKOFF_MS, Budgets, Counter, after_attempt
 from planrun.core.life import ENDED, TRANSITIONS, Outcome, State, next_state
+from planrun.web.app import EVERY_ROUTE
+from planrun.web.openapi import document
+from planrun.web.problems import FAULTS
 
 DOCS = Path(__file__).parent
 LIMITS = {
@@ -77,6 +80,23 @@ def exit_codes() -> str:
     return f"```text\n{EXIT_CODES}\n```"
 
 
+def http_routes() -> str:
+    paths = document(EVERY_ROUTE)["paths"]
+    rows = []
+    for route in EVERY_ROUTE:
+        operation = paths[route.path][route.method.lower()]
+        takes = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] != "path"]
+        takes += ["body"] if "requestBody" in operation else []
+        name = f"`{route.method} {route.path}`"
+        rows.append((name, operation["summary"], ", ".join(f"`{one}`" for one in takes)))
+    return table(("route", "what it does", "takes"), rows)
+
+
+def http_problems() -> str:
+    rows = [(f"`{fault.slug}`", str(fault.status), fault.title) for fault in FAULTS]
+    return table(("type", "status", "title"), rows)
+
+
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [heads, tuple("---" for _ in heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -88,6 +108,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "outcomes": outcomes,
     "exit-codes": exit_codes,
     "commands": commands,
+    "http-routes": http_routes,
+    "http-problems": http_problems,
 }
 
 

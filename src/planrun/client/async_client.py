@@ -38,6 +38,7 @@ from planrun.wiring import scratch_root
 SLICE = 100  # jobs per transaction of a bulk submit: renewals get in between
 TEND_EVERY_S = 2.0  # at least; at once when a lease or deadline is known to end
 LOOK_AT_LEAST_EVERY_S = 5.0  # should a wake-up ever be missed
+LOOKS_PER_S_MAX = 1000  # of all who wait here together, however often the ledger changes
 SUBMIT_TIMEOUT_S = 30.0
 _PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 
@@ -227,6 +228,7 @@ class AsyncClient(Looking):
                     if pause_s <= 0:
                         raise WaitTimeout(f"{row.job_id} is still {row.state} after {timeout_s:g} s; it goes on")
                 await self._ledger.changed(timeout_s=pause_s)
+                await self._clock.sleep((self._waiters - 1) / LOOKS_PER_S_MAX)
                 seen = await self._ledger.job(row.namespace, row.job_id)
                 if seen is None:
                     raise _gone(row.job_id)
