@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planrun.core.messages import Beat, RenewRequest
+from planrun.web.app import build_app
 from tests.client.test_wait import Forgetful
 from tests.web.stage import Stage, events_of, open_stage, refused
 
@@ -23,7 +25,7 @@ async def renew(stage: Stage, job: str, fraction: float) -> None:
     await stage.hands.ledger.renew(RenewRequest(incarnation=stage.hands.incarnation, beats=(beat,), lease_ms=60_000))
 
 
-async def settled(task: asyncio.Task[object]) -> None:
+async def settled(task: asyncio.Task[Any]) -> None:
     """Let a task get to where it waits."""
     await asyncio.wait([task], timeout=0.2)
     assert not task.done()
@@ -104,6 +106,33 @@ async def test_all_who_wait_are_let_go_when_the_server_stops(url: str) -> None:
 
         assert {refused(reply) for reply in (*ended[:20], late)} == {(503, "stopping")}
         assert {name for reply in ended[20:] for name, _, _ in events_of(reply.text)} == {"history", "progress"}
+
+
+async def test_a_long_poll_ends_when_its_caller_has_left(url: str) -> None:
+    async with open_stage(url) as stage:
+        job = await stage.submit()
+        heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        heard.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+        sent: asyncio.Queue[Any] = asyncio.Queue()
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": f"/v1/jobs/{job}/wait",
+            "query_string": b"timeout_s=600",
+            "headers": [(b"host", b"localhost")],
+        }
+        poll = asyncio.create_task(build_app(stage.client)(scope, heard.get, sent.put))
+        await settled(poll)
+        heard.put_nowait({"type": "http.disconnect"})
+        await asyncio.wait_for(poll, 10)
+
+
+async def test_the_head_of_a_stream_is_read_at_once(url: str) -> None:
+    async with open_stage(url) as stage:
+        job = await stage.submit()
+        reply = await asyncio.wait_for(stage.http.head(f"/v1/jobs/{job}/stream"), 10)
+
+        assert (reply.status_code, reply.content) == (200, b"")
 
 
 @pytest.mark.serial

@@ -144,6 +144,16 @@ def test_a_job_goes_from_submit_to_file_over_http(folder: Path) -> None:
         assert up.stop()[0] == Exit.FINISHED
 
 
+def test_who_sends_far_too_much_reads_why_it_was_refused(folder: Path) -> None:
+    """A server that closes too early resets the connection, and nobody reads its answer."""
+    with started() as up:
+        body = {"kind": "preview", "params": {"x": "a" * 20_000_000}}
+        refusals = [up.ask("POST", path, body) for path in ("/v1/jobs", "/v1/nowhere", "/v1/jobs/r1")]
+
+        assert [status for status, _ in refusals] == [413, 404, 405]
+        assert "pass large data as an input file" in refusals[0][1]["detail"]
+
+
 def test_sigterm_ends_open_streams_and_long_polls_at_once(folder: Path) -> None:
     """An open stream would keep the server alive for ever."""
     with started() as up:

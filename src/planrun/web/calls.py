@@ -137,11 +137,7 @@ async def _read(request: Request) -> bytes:
     async for chunk in request.stream():
         content += chunk
         if len(content) > BODY_BYTES_MAX:
-            raise Refused(
-                TOO_LARGE,
-                f"the body has more than {BODY_BYTES_MAX} bytes; pass large data as an input file",
-                {"connection": "close"},
-            )
+            raise Refused(TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes; pass large data as an input file")
     return bytes(content)
 
 

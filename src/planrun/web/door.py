@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from planrun.web.intake import Intake
 from planrun.web.problems import FOREIGN_HOST, FOREIGN_PAGE, NO_TOKEN, Refused, problem_response
 
 
@@ -34,18 +35,20 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        try:
-            self._check(Headers(scope=scope), scope)
-        except Refused as refusal:
-            await problem_response(refusal)(scope, receive, send)
-            return
+        intake = Intake(scope, receive)
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).setdefault("x-content-type-options", "nosniff")
+                await intake.drain()
             await send(message)
 
-        await self._app(scope, receive, send_marked)
+        try:
+            self._check(Headers(scope=scope), scope)
+        except Refused as refusal:
+            await problem_response(refusal)(scope, intake.receive, send_marked)
+        else:
+            await self._app(scope, intake.receive, send_marked)
 
     def _check(self, headers: Headers, scope: Scope) -> None:
         host = headers.get("host", "")

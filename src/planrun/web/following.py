@@ -11,12 +11,13 @@ from starlette.responses import Response, StreamingResponse
 from planrun.client import AsyncJobHandle
 from planrun.core.errors import Invalid, PlanrunError, ResultGone, WaitTimeout
 from planrun.core.messages import JobRow, Struct
-from planrun.web.bodies import CURSOR_MAX, JobQuery, StreamHeaders, WaitQuery, job_answer, progress_of
+from planrun.web.bodies import CURSOR_MAX, JobQuery, Progress, StreamHeaders, WaitQuery, job_answer, progress_of
 from planrun.web.calls import Call
 from planrun.web.problems import problem_of
 from planrun.web.replies import json_text, write_json
 
 BEAT_S = 15.0  # a comment in a silent stream: shows who has left, and keeps proxies from giving up
+EVENT_STREAM = "text/event-stream"
 END = "end"  # id of the last event of a stream
 
 
@@ -39,8 +40,10 @@ async def stream(call: Call, *, query: JobQuery, headers: StreamHeaders) -> Resp
     if headers.last_event_id == END:
         return Response(status_code=204)
     story = Story(call, job, _cursor_of(headers.last_event_id))
+    if call.request.method == "HEAD":
+        return Response(media_type=EVENT_STREAM)  # nobody reads on until the end
     return StreamingResponse(
-        story.lines(), media_type="text/event-stream", headers={"cache-control": "no-store", "x-accel-buffering": "no"}
+        story.lines(), media_type=EVENT_STREAM, headers={"cache-control": "no-store", "x-accel-buffering": "no"}
     )
 
 
@@ -53,7 +56,7 @@ class Story:
         self._after = after
         self._row: JobRow | None = None
         self._news = asyncio.Event()
-        self._told: list[Struct | None] = [None, None]  # the last row but for its progress, and the last progress
+        self._told: tuple[JobRow | None, Progress | None] = (None, None)  # the last row without progress, and that
 
     async def lines(self) -> AsyncIterator[str]:
         """The stream, until the job has ended, the reader has left or the server stops."""
@@ -89,11 +92,11 @@ class Story:
     async def _tell(self, row: JobRow) -> AsyncIterator[str]:
         moved = msgspec.structs.replace(row, fraction=None, message=None)
         progress = progress_of(row)
-        before, self._told = self._told, [moved, progress]
-        if moved != before[0]:
+        (moved_before, progress_before), self._told = self._told, (moved, progress)
+        if moved != moved_before:
             async for line in self._missed():
                 yield line
-        if progress != before[1]:
+        if progress != progress_before:
             yield _event("progress", progress)
 
     async def _missed(self) -> AsyncIterator[str]:

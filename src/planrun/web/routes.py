@@ -52,7 +52,6 @@ from planrun.web.problems import (
 )
 
 ANY_BYTES = "*/*"
-EVENT_STREAM = "text/event-stream"
 TEXT = "text/plain"
 
 ALWAYS = (FOREIGN_HOST, FOREIGN_PAGE, INVALID, BUG, LEDGER_BUSY, LEDGER_UNAVAILABLE, LEDGER_UNUSABLE, STORAGE)
@@ -101,7 +100,7 @@ ROUTES = (
     Route("GET", "/v1/jobs", jobs.list_jobs, {200: JobPage}),
     Route("GET", JOB, jobs.show, {200: JobRow}),
     Route("GET", f"{JOB}/wait", following.wait, {200: JobAnswer, 202: JobRow}, (RESULT_GONE, STOPPING)),
-    Route("GET", f"{JOB}/stream", following.stream, {200: EVENT_STREAM, 204: None}),
+    Route("GET", f"{JOB}/stream", following.stream, {200: following.EVENT_STREAM, 204: None}),
     Route("GET", f"{JOB}/result", jobs.result, {200: JobAnswer}, (NOT_ENDED, RESULT_GONE)),
     Route(
         "GET",
