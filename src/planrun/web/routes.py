@@ -88,7 +88,7 @@ class Route:
         if "body" in self.takes:
             faults += WITH_BODY
         if "{job}" in self.path:
-            faults.append(UNKNOWN_JOB)
+            faults += (UNKNOWN_JOB, RESULT_GONE)
         return tuple(sorted(set(faults), key=lambda fault: (fault.status, fault.slug)))
 
 
@@ -99,15 +99,15 @@ ROUTES = (
     Route("POST", "/v1/bulk", jobs.submit_bulk, {200: BulkReply}, (CONFLICT,)),
     Route("GET", "/v1/jobs", jobs.list_jobs, {200: JobPage}),
     Route("GET", JOB, jobs.show, {200: JobRow}),
-    Route("GET", f"{JOB}/wait", following.wait, {200: JobAnswer, 202: JobRow}, (RESULT_GONE, STOPPING)),
+    Route("GET", f"{JOB}/wait", following.wait, {200: JobAnswer, 202: JobRow}, (STOPPING,)),
     Route("GET", f"{JOB}/stream", following.stream, {200: following.EVENT_STREAM, 204: None}),
-    Route("GET", f"{JOB}/result", jobs.result, {200: JobAnswer}, (NOT_ENDED, RESULT_GONE)),
+    Route("GET", f"{JOB}/result", jobs.result, {200: JobAnswer}, (NOT_ENDED,)),
     Route(
         "GET",
         f"{JOB}/outputs/{{output}}",
         files.output,
         {200: ANY_BYTES, 206: ANY_BYTES, 304: None},
-        (NO_OUTPUT, NOT_ENDED, RESULT_GONE, NO_RANGE),
+        (NO_OUTPUT, NOT_ENDED, NO_RANGE),
     ),
     Route("GET", f"{JOB}/events", jobs.events, {200: EventPage}),
     Route("GET", f"{JOB}/attempts", jobs.attempts, {200: AttemptList}),
