@@ -78,6 +78,13 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+class BlockingClock(SystemClock):
+    """For coroutines that run without an event loop."""
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 - there is no loop to hold up
+
+
 def _namespace_offset_ms() -> int:
     """What this process's time namespace adds to boottime, milliseconds."""
     try:

@@ -99,3 +99,10 @@ def test_what_could_leave_a_folder_or_break_a_line_is_no_name(text: str) -> None
 def test_the_first_token_of_a_generation_is_above_the_last_of_the_one_before() -> None:
     """A restored ledger counts again from an older number, under a new generation."""
     assert token_of(2, 0) > token_of(1, 1_000_000_000)
+
+
+@given(name_texts, st.text(st.characters(exclude_categories=["Cs"])))
+def test_a_job_id_is_a_uuid_of_version_5(namespace: str, request_id: str) -> None:
+    root = uuid.uuid5(uuid.NAMESPACE_URL, "planrun:namespaces")
+
+    assert job_id_of(namespace, request_id) == str(uuid.uuid5(uuid.uuid5(root, namespace), request_id))

@@ -95,7 +95,7 @@ async def test_a_job_granted_at_the_moment_of_a_deploy_is_handed_back_without_a_
     trips.mkdir()
     worker = lab.start_worker(lease_s=LONG_LEASE_S, environment={"PLANRUN_TRIP_DIR": str(trips)})
     await lab.ready(1)
-    (trips / "ledger:before-commit").touch()
+    (trips / "grant:written").touch()
     submitting = asyncio.create_task(lab.submit("nap", {"seconds": 0}))
 
     async def in_the_grant() -> bool:

@@ -51,6 +51,8 @@ class Stage:
         inputs: dict[str, Path] | None = None,
         **params: Any,
     ) -> None:
+        for own in ("scratch", "tmp", "home"):
+            (scratch.parent / own).mkdir(parents=True, exist_ok=True)
         self.process.run(
             self.kind,
             params=params,

@@ -34,6 +34,8 @@ async def main() -> None:
         environment=job_environment(os.environ),
         import_path=[Path(__file__).parent],
     )
+    for own in ("scratch", "tmp", "home"):
+        (folder / "attempt" / own).mkdir(parents=True, exist_ok=True)
     process.run(
         Kind(kind="orphans", version="v1", module="lab_jobs"),
         params={"tag": tag},

@@ -203,12 +203,14 @@ def _check_numbers(submit: Submit) -> None:
 
 
 def _mapping(what: str, given: object) -> Mapping[Any, Any]:
-    if not isinstance(given, Mapping):
+    if type(given) is not dict and not isinstance(given, Mapping):
         raise Invalid(f"{what}: pass a dict, not {type(given).__name__}")
     return given
 
 
 def _texts(what: str, given: object) -> Sequence[str]:
+    if given == ():
+        return ()
     # A lone string is a sequence of letters: certainly not what was meant.
     if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(text, str) for text in given):
         raise Invalid(f"{what}: pass a list of texts, not {given!r:.80}")

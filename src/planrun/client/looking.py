@@ -11,7 +11,7 @@ from typing import Self
 
 from planrun.client.content import SECONDS_MAX
 from planrun.client.living import find_dead
-from planrun.clock import Clock, SystemClock
+from planrun.clock import BlockingClock, Clock, SystemClock
 from planrun.config import place_of, url_from
 from planrun.core.coverage import Coverage, coverage
 from planrun.core.errors import Invalid, PlanrunError, UnknownJob
@@ -22,7 +22,7 @@ from planrun.core.pauses import Pause
 from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
-from planrun.wiring import open_ledger, open_store
+from planrun.wiring import blocking_view, open_ledger, open_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,18 @@ class Looking:
         client._clock = clock
         client._owned = False
         return client
+
+    def blocking(self) -> Self | None:
+        """The same client for a caller without an event loop: what it only asks of the ledger never suspends.
+
+        None where there is no such view, or where the clock is not the system's.
+        """
+        if self._opened is None or type(self._clock) is not SystemClock:
+            return None
+        ledger = blocking_view(self._opened[0])
+        if ledger is None:
+            return None
+        return type(self).over(ledger, self._opened[1], url=self._url, clock=BlockingClock.open_system())
 
     async def __aenter__(self) -> Self:
         if self._opened is None:

@@ -1,4 +1,8 @@
-"""The client for programs without an event loop: every call runs on the async client, in one background thread."""
+"""The client for programs without an event loop, over the async one.
+
+A call that only asks something of the ledger runs its coroutine on the calling thread; one that waits for
+others runs it in one background thread.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +69,7 @@ class Client:
         except BaseException:
             self.close()
             raise
+        self._here = client.blocking()
 
     def __enter__(self) -> Self:
         return self
@@ -87,16 +92,16 @@ class Client:
 
     def submit(self, kind: str, *, timeout_s: float = SUBMIT_TIMEOUT_S, **options: Unpack[SubmitOptions]) -> JobHandle:
         """See `AsyncClient.submit`."""
-        return self._held(self._run(lambda: self._client.submit(kind, timeout_s=timeout_s, **options)))
+        return self._held(self._ask(lambda client: client.submit(kind, timeout_s=timeout_s, **options)))
 
     def submit_many(self, submits: Iterable[Submit], *, timeout_s: float = SUBMIT_TIMEOUT_S) -> Sequence[JobHandle]:
         """See `AsyncClient.submit_many`."""
         submits = tuple(submits)
-        return [self._held(job) for job in self._run(lambda: self._client.submit_many(submits, timeout_s=timeout_s))]
+        return [self._held(job) for job in self._ask(lambda client: client.submit_many(submits, timeout_s=timeout_s))]
 
     def cancel(self, job: str, *, why: str = "", who: str = "") -> CancelReply:
         """See `AsyncClient.cancel`."""
-        return self._run(lambda: self._client.cancel(job, why=why, who=who))
+        return self._ask(lambda client: client.cancel(job, why=why, who=who))
 
     def retry(self, job: str, *, who: str = "", why: str = "", timeout_s: float = SUBMIT_TIMEOUT_S) -> JobHandle:
         """See `AsyncClient.retry`."""
@@ -116,7 +121,7 @@ class Client:
 
     def show(self, job: str) -> JobRow:
         """See `AsyncClient.show`."""
-        return self._run(lambda: self._client.show(job))
+        return self._ask(lambda client: client.show(job))
 
     def list(
         self,
@@ -194,6 +199,21 @@ class Client:
 
     def _held(self, job: AsyncJobHandle) -> JobHandle:
         return JobHandle(self, job.id, job.disposition)
+
+    def _ask(self, verb: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
+        """Run a verb that waits for the ledger alone, here if it can be."""
+        here = self._here
+        if here is None or self._closed or os.getpid() != self._pid:
+            return self._run(lambda: verb(self._client))
+        asking = verb(here)
+        try:
+            asking.send(None)
+        except StopIteration as done:
+            answer: T = done.value
+            return answer
+        finally:
+            asking.close()
+        raise AssertionError("a verb over a blocking ledger has suspended")
 
     def _run(self, verb: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if os.getpid() != self._pid:

@@ -31,12 +31,19 @@ CONTENT_KEY = "content"
 
 def job_id_of(namespace: str, request_id: str) -> str:
     """The id of the job that this request creates: the same on every retry, on every machine."""
-    return str(uuid.uuid5(_namespace_id(namespace), request_id))
+    # RFC 9562, version 5, as uuid.uuid5 makes it; the module takes longer for it than a ledger for an insert.
+    hashed = bytearray(
+        hashlib.sha1(_namespace_id(namespace) + request_id.encode(), usedforsecurity=False).digest()[:16]
+    )
+    hashed[6] = hashed[6] & 0x0F | 0x50
+    hashed[8] = hashed[8] & 0x3F | 0x80
+    text = hashed.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 @lru_cache(maxsize=64)
-def _namespace_id(namespace: str) -> uuid.UUID:
-    return uuid.uuid5(_ROOT, namespace)
+def _namespace_id(namespace: str) -> bytes:
+    return uuid.uuid5(_ROOT, namespace).bytes
 
 
 def token_of(generation: int, n: int) -> int:

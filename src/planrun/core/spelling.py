@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
+_CHARS_MAX = 128
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 128, starting with a letter or digit"
@@ -11,4 +13,9 @@ NAME_RULE = "letters, digits, '.', '_' and '-', at most 128, starting with a let
 
 def is_name(text: str) -> bool:
     """May this be a namespace, kind, version, capability, input or output name?"""
+    return len(text) <= _CHARS_MAX and _matches(text)
+
+
+@lru_cache(maxsize=1024)  # the same few names, for every job of a bulk submit
+def _matches(text: str) -> bool:
     return _NAME.fullmatch(text) is not None

@@ -130,6 +130,10 @@ class Ledger(Protocol):
         """Lease one attempt to one worker: queued → running at exactly that attempt."""
         ...
 
+    async def grant_first(self, requests: Sequence[GrantRequest]) -> Granted | Refused:
+        """Grant the first of several jobs that can be granted; the same call again gets the same one."""
+        ...
+
     async def renew(self, request: RenewRequest) -> list[Standing]:
         """Extend all leases of one worker, and say for each whether it is still held. Same order as the beats."""
         ...

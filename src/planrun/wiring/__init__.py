@@ -8,6 +8,7 @@ from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
 from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
+from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.storage.contract import Store
@@ -25,6 +26,11 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
         LedgerUnusable: The file must not be opened here; the text says why.
     """
     return SqliteLedger(place_of(url), clock or SystemClock.open_system(), wait_s=wait_s)
+
+
+def blocking_view(ledger: Ledger) -> Ledger | None:
+    """The same open ledger for callers without an event loop: its verbs never suspend. None: it has no such view."""
+    return BlockingLedger(ledger) if isinstance(ledger, SqliteLedger) else None
 
 
 def open_store(url: str) -> Store:

@@ -37,6 +37,7 @@ from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder, plain_suffix
 from planrun.worker.keeper import Holding, Keeper
 from planrun.worker.run import Ran, Run
+from planrun.worker.taking import Successor
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class Attempt:
     folder: AttemptFolder
     tools: Tools
     run: Run
+    successor: Successor
     failed_fatally: bool = field(default=False, init=False)
     complaints: Complaints = field(init=False)
 
@@ -84,6 +86,12 @@ class Attempt:
             await self._conclude(ran)
         finally:
             self.tools.keeper.drop(lease)
+            if not self.successor.has_begun:
+                await self.clean_up()
+
+    async def clean_up(self) -> None:
+        """Nothing of the attempt's folder is needed any more."""
+        if not self.folder.remove_small():
             await asyncio.to_thread(self.folder.remove)
 
     @property
@@ -101,8 +109,10 @@ class Attempt:
 
     async def _prepare_and_run(self) -> Ran | None:
         try:
-            inputs = await asyncio.to_thread(self._lay_out)
-            resume = await asyncio.to_thread(self._restore)
+            self.folder.create()
+            given = self.granted.inputs
+            inputs = await asyncio.to_thread(self.folder.link_inputs, given) if given else {}
+            resume = await asyncio.to_thread(self._restore) if self.granted.checkpoint else None
         except JobError as error:
             return Ran.failed(Outcome(type(error).__name__.lower()), Failure(message=str(error), code=error.code))
         except OSError as error:
@@ -116,10 +126,6 @@ class Attempt:
             bytes_max=self.kind.output_bytes_max,
         )
         return await self.run.carry(self.granted, inputs=inputs, resume=resume, uploads=uploads)
-
-    def _lay_out(self) -> dict[str, Path]:
-        self.folder.create()
-        return self.folder.link_inputs(self.granted.inputs)
 
     def _restore(self) -> Path | None:
         checkpoint = self.granted.checkpoint
@@ -165,7 +171,7 @@ class Attempt:
                 return tuple([await asyncio.to_thread(self._put, name, path) for name, path in paths.items()])
             except LostLease:
                 # Told that it is over, or past the own deadline without an answer: ask once more, then start over.
-                if self.holding.over.is_set():
+                if self.holding.is_over:
                     raise
 
     def _put(self, name: str, path: Path) -> Output:
@@ -206,7 +212,14 @@ class Attempt:
             who=self.tools.who,
         )
         trip("settle:before")
-        answer: Settled = await self._until_answered("settle", lambda: self.tools.ledger.settle(request))
+        ask = self._until_answered("settle", lambda: self.tools.ledger.settle(request))
+        if ran.outcome is Outcome.FATAL or not self.folder.empty_small():
+            answer: Settled = await ask
+        else:
+            await self.successor.looked()
+            settling = asyncio.create_task(ask)
+            self.successor.take()  # asked for in the same breath, so it is written in the same commit
+            answer = await settling
         if answer.status in ("won", "requeued"):
             log.info("%s %s: %s", self.name, ran.outcome, answer.state)
             # Only an accepted Fatal ends the worker: a stale attempt has nothing to say.

@@ -19,22 +19,38 @@ from planrun.folders import remove_folder
 from planrun.storage.contract import Store
 
 SUFFIX_LENGTH_MAX = 10
+SMALL_ENTRIES_MAX = 16
+SMALL_FILE_BYTES_MAX = 1024 * 1024
 
 
 class AttemptFolder:
-    """`<scratch root>/<token hex>/` with `scratch/` (the job's own), `inputs/` and `resume/`."""
+    """`<scratch root>/<token hex>/` with `scratch/`, `tmp/` and `home/` (the job's own), `inputs/` and `resume/`."""
 
-    def __init__(self, root: Path, token: int) -> None:
+    def __init__(self, root: Path, token: int, *, instead_of: AttemptFolder | None = None) -> None:
+        """
+        Args:
+            instead_of: An empty one that takes the new name: making and removing folders costs more than short jobs.
+        """
         self.path = root / f"{token:x}"
         self.scratch = self.path / "scratch"
+        self.tmp = self.path / "tmp"
+        self.home = self.path / "home"
         self.inputs = self.path / "inputs"
         self.resume = self.path / "resume"
+        self._instead_of = instead_of
 
     def create(self) -> None:
-        """Start empty, whatever lay there."""
-        self.remove()
-        self.scratch.mkdir(parents=True)
-        self.inputs.mkdir()
+        """Start empty, whatever lay there. Quick: a token is granted once, so hardly ever anything lies there."""
+        if self._instead_of is not None:
+            self._instead_of.path.rename(self.path)
+            return
+        try:
+            self.path.mkdir(parents=True)
+        except FileExistsError:
+            self.remove()
+            self.path.mkdir(parents=True)
+        for own in (self.scratch, self.tmp, self.home):
+            own.mkdir()
 
     def link_inputs(self, inputs: Mapping[str, str]) -> dict[str, Path]:
         """Put every input under a safe name of its own, so that no odd file name ever reaches a command line.
@@ -42,6 +58,7 @@ class AttemptFolder:
         Raises:
             Permanent: An input is gone, or is not a file that this worker may read.
         """
+        self.inputs.mkdir()
         linked = {}
         for name, uri in inputs.items():
             source = Path(uri.removeprefix("file://"))
@@ -74,10 +91,64 @@ class AttemptFolder:
         self.resume.mkdir(exist_ok=True)
         return self.resume
 
+    def empty_small(self) -> bool:
+        """Empty the job's own folders now, if hardly anything lies in them; False: too much, or not only there."""
+        try:
+            folders = (self.scratch, self.tmp, self.home)
+            if not all(map(_is_plain, (self.path, *folders))) or len(os.listdir(self.path)) > len(folders):  # noqa: PTH208 - names are enough
+                return False
+            allowed = SMALL_ENTRIES_MAX
+            for own in folders:
+                allowed = _remove_entries(own, allowed)
+        except OSError:
+            return False
+        return allowed >= 0
+
+    def remove_small(self) -> bool:
+        """Remove it now if hardly anything lies in it; False: leave it to a thread."""
+        try:
+            if not _is_plain(self.path) or _remove_entries(self.path, SMALL_ENTRIES_MAX) < 0:
+                return False
+            self.path.rmdir()
+        except FileNotFoundError:
+            return not self.path.exists()
+        except OSError:
+            return False
+        return True
+
     def remove(self) -> None:
         """Remove everything. What cannot be removed now is collected later."""
         with suppress(OSError):
             remove_folder(self.path)
+
+
+def _is_plain(folder: Path) -> bool:
+    """Is it a folder that its owner may use, and no link that job code has put there?"""
+    mode = os.lstat(folder).st_mode
+    return stat.S_ISDIR(mode) and mode & stat.S_IRWXU == stat.S_IRWXU
+
+
+def _remove_entries(folder: Path | str, allowed: int) -> int:
+    """Empty a folder in which at most so many entries lie, at any depth. Returns how many less that is; -1: too many.
+
+    Raises:
+        OSError: Something cannot be removed.
+    """
+    with os.scandir(folder) as found:
+        for entry in found:
+            if allowed <= 0:
+                return -1
+            allowed -= 1
+            if entry.is_dir(follow_symlinks=False):
+                allowed = _remove_entries(entry.path, allowed)
+                if allowed < 0:
+                    return -1
+                os.rmdir(entry)  # noqa: PTH106 - an entry is no Path
+            elif entry.stat(follow_symlinks=False).st_size > SMALL_FILE_BYTES_MAX:
+                return -1
+            else:
+                os.unlink(entry)  # noqa: PTH108 - as above
+    return allowed
 
 
 def plain_suffix(path: Path) -> str:

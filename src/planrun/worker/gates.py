@@ -55,10 +55,19 @@ class Health:
         self._holds_until_ms: int | None = None
         self._why_not: str | None = None
 
+    @property
+    def is_good(self) -> bool:
+        """Does a good answer still hold?"""
+        return self._why_not is None and not self._is_due
+
+    @property
+    def _is_due(self) -> bool:
+        return self._holds_until_ms is None or self._clock.boot_ms() >= self._holds_until_ms
+
     async def why_not(self) -> str | None:
         """One sentence if the machine is not well; None if it is."""
         async with self._asking:
-            if self._holds_until_ms is None or self._clock.boot_ms() >= self._holds_until_ms:
+            if self._is_due:
                 self._why_not = await self._probe()
                 self._holds_until_ms = self._clock.boot_ms() + self._ttl_ms
             return self._why_not
@@ -125,12 +134,26 @@ class Gates:
         except (OSError, msgspec.DecodeError) as error:
             return Refused(f"room in {self._scratch} cannot be reserved: {error}")
 
+    def still_admit(self, kind: Kind, reservation: Reservation) -> bool:
+        """May the next job of this kind have the room of one that leaves none of it behind? Never asks the probe."""
+        if self._health is not None and not self._health.is_good:
+            return False
+        others = [load for other, load in self._loads.items() if other is not reservation]
+        try:
+            if isinstance(self._decide(kind, others), Refused):
+                return False
+        except (OSError, msgspec.DecodeError):
+            return False
+        reservation.used(disk_bytes=0, memory_bytes=0)
+        return True
+
     def tell_used(self, reservation: Reservation, *, disk_bytes: int, memory_bytes: int) -> None:
         """See `Reservation.used`."""
         if reservation in self._loads:  # else a late word of a job whose room was given back
             load = self._loads[reservation]
             self._loads[reservation] = replace(load, disk_used=disk_bytes, memory_used=memory_bytes)
-            self._announce_later()
+            if self._loads[reservation] != load:
+                self._announce_later()
 
     def release(self, reservation: Reservation) -> None:
         """See `Reservation.release`."""
@@ -164,7 +187,7 @@ class Gates:
     def _decide(self, kind: Kind, mine: list[Load]) -> Admitted | Refused:
         others = self._reservations.of_others()
         disk = os.statvfs(self._scratch)
-        memory = _memory()
+        memory = _memory() if kind.memory_bytes_max else {}
         room = Room(
             slots_free=self._slots - len(mine),
             disk_free=disk.f_bavail * disk.f_frsize,
@@ -194,6 +217,7 @@ def _memory() -> dict[str, int]:
 
 def _device_of(path: Path) -> int:
     """The disk of a path, which need not exist yet."""
-    while not path.exists():
-        path = path.parent
-    return path.stat().st_dev
+    try:
+        return path.stat().st_dev
+    except FileNotFoundError:
+        return _device_of(path.parent)

@@ -18,13 +18,12 @@ class JobLog:
         self._tail = 0  # bytes behind it, the notice not counted
         self._left_out = 0
         self._said = 0  # of it, in the file
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            os.ftruncate(self._file, 0)
-        except OSError:
-            self._file = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        self._path = path
+        self._file = -1
 
     def write(self, data: bytes) -> None:
+        if self._file < 0:
+            self._file = _open(self._path)
         if self._head < self._half:
             first, data = data[: self._half - self._head], data[self._half - self._head :]
             self._head += self._append(first)
@@ -35,6 +34,8 @@ class JobLog:
 
     def close(self) -> None:
         """Cut the file to its limit, and say in it what was left out."""
+        if self._file < 0:
+            return
         if self._tail > self._half:
             self._compact()
         elif self._left_out > self._said:  # what a full disk refused
@@ -67,3 +68,12 @@ class JobLog:
         except OSError:
             self._left_out += len(data) - written
         return written
+
+
+def _open(path: str) -> int:
+    """A job that prints nothing has no log: most of a million short ones would be empty files."""
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - pathlib would double the start-up time
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from planrun.clock import Clock
@@ -30,13 +31,14 @@ class Holding:
 
     Attributes:
         belief: Until when the holder may trust itself when nobody answers.
-        over: Set once the ledger said that the lease is lost or canceled; `verdict` says which.
+        verdict: Set once the ledger said that the lease is lost or canceled.
+        on_end: Called then.
     """
 
     lease: Lease
     belief: HeldLease
-    over: asyncio.Event = field(default_factory=asyncio.Event)
     verdict: Standing | None = None
+    on_end: Callable[[], None] = field(default=lambda: None)
     fraction: float | None = None
     message: str | None = None
     _unsaid: bool = False
@@ -48,7 +50,7 @@ class Holding:
     def may_act(self, now_ms: int) -> bool:
         """Without asking: neither told that it is over, nor past the own deadline."""
         self.belief = self.belief.observed(now_ms=now_ms)
-        return not self.over.is_set() and self.belief.is_trusted(now_ms=now_ms)
+        return not self.is_over and self.belief.is_trusted(now_ms=now_ms)
 
     def take_beat(self) -> Beat:
         """What the next heartbeat says of this lease."""
@@ -64,7 +66,11 @@ class Holding:
     def end(self, verdict: Standing) -> None:
         if self.verdict is None:
             self.verdict = verdict
-            self.over.set()
+            self.on_end()
+
+    @property
+    def is_over(self) -> bool:
+        return self.verdict is not None
 
     @property
     def has_news(self) -> bool:
@@ -151,7 +157,7 @@ class Keeper:
             return
         before = set(self._holdings)
         held = {lease.token for lease in await self._ledger.held(self._incarnation)}
-        if any(token in self._holdings and not self._holdings[token].over.is_set() for token in before - held):
+        if any(token in self._holdings and not self._holdings[token].is_over for token in before - held):
             await self.tick()
 
     def _period_ms(self) -> int:

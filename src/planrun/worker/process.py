@@ -96,7 +96,12 @@ class Exited:
     tail: str = ""
 
 
-Happening = Progress | CheckpointReady | Done | Failed | Stopped | Vitals | Exited
+@dataclass(frozen=True, slots=True)
+class Nudge:
+    """Nothing of the job's: `nudge` was called."""
+
+
+Happening = Progress | CheckpointReady | Done | Failed | Stopped | Vitals | Exited | Nudge
 
 
 class JobProcess:
@@ -186,17 +191,10 @@ class JobProcess:
         """Let it run one job. A warm process may be told again after `Done` and `clear`.
 
         Args:
-            scratch: `<folder>/scratch` of the attempt; made here where missing, with `tmp` and `home` beside it.
+            scratch: `<folder>/scratch` of the attempt, with `tmp` and `home` beside it.
             log: Where this attempt's lines go. A job runs without a log where there can be none.
-
-        Raises:
-            OSError: Folders cannot be made.
         """
         folder = scratch.parent
-        for path in (scratch, folder / "tmp", folder / "home"):
-            path.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(OSError):
-            log.parent.mkdir(parents=True, exist_ok=True)
         order = {
             "say": "run",
             "module": kind.module,
@@ -228,6 +226,10 @@ class JobProcess:
                 return happening
             self._last = happening
         return self._last
+
+    def nudge(self) -> None:
+        """Let whoever waits for `next` look at something else, too."""
+        self._happenings.put_nowait(Nudge())
 
     def ask_stop(self) -> None:
         """Ask the job to leave a checkpoint and stop. It need not obey."""

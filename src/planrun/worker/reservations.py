@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ import msgspec
 from planrun.core.admission import Load
 
 FOLDER = ".reserved"
+_TORN_READS_MAX = 1000
 
 
 class Reservations:
@@ -42,14 +44,18 @@ class Reservations:
         Raises:
             OSError: Not written; what was announced before stands.
         """
+        promises = msgspec.json.encode(list(loads))
+        written = b"%08x%s" % (zlib.crc32(promises), promises)
+        if self._fd >= 0 and _is_still(self._path, self._fd):
+            # In place: a file of its own for each announcement costs more than all else between two short jobs.
+            _write(self._fd, written.ljust(os.fstat(self._fd).st_size))
+            return
         fresh = self._folder / f".{self._path.name}"
         # Locked before it gets its name: at no moment may the visible file look like a dead worker's.
         fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            promises = msgspec.json.encode(list(loads))
-            if os.write(fd, promises) < len(promises):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(fresh))
+            _write(fd, written)
             fresh.rename(self._path)
         except BaseException:
             os.close(fd)
@@ -91,15 +97,26 @@ def _loads_of(path: Path) -> list[Load]:
             try:
                 fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                return msgspec.json.decode(_all_of(fd), type=list[Load])
+                return msgspec.json.decode(_promises(fd), type=list[Load])
             if _is_still(path, fd):
                 path.unlink(missing_ok=True)
                 return []
         # Replaced by its living worker after it was opened here: look at the new one.
 
 
-def _all_of(fd: int) -> bytes:
-    return os.pread(fd, os.fstat(fd).st_size, 0)
+def _write(fd: int, data: bytes) -> None:
+    if os.pwrite(fd, data, 0) < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _promises(fd: int) -> bytes:
+    """What is written there as a whole: a look may fall into the middle of a change."""
+    written = b""
+    for _ in range(_TORN_READS_MAX):
+        written = os.pread(fd, os.fstat(fd).st_size, 0).rstrip()
+        if b"%08x" % zlib.crc32(written[8:]) == written[:8]:
+            break
+    return written[8:]
 
 
 def _is_still(path: Path, fd: int) -> bool:

@@ -30,10 +30,12 @@ from planrun.worker.process import (
     Failed,
     Happening,
     JobProcess,
+    Nudge,
     Progress,
     Stopped,
 )
 from planrun.worker.processes import Processes
+from planrun.worker.taking import Successor
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,7 @@ class Run:
     ledger: Ledger
     clock: Clock
     room: Reservation
+    successor: Successor
     _signs: Signs = field(init=False)
     _vitals: Vitals = field(default_factory=Vitals, init=False)
     _started_ms: int = field(default=0, init=False)
@@ -89,7 +92,7 @@ class Run:
         self, granted: Granted, *, inputs: dict[str, Path], resume: Path | None, uploads: CheckpointUpload
     ) -> Ran | None:
         """Run the job code. None: this worker is broken, and nothing is to be said."""
-        if self.orders.hand_back.is_set():
+        if self.orders.hand_back:
             return Ran(released="the worker drains")
         lease = granted.lease
         try:
@@ -99,19 +102,16 @@ class Run:
         self._started_ms = self.clock.boot_ms()
         self._signs = Signs(at_ms=self._started_ms)
         try:
-            try:
-                process.run(
-                    self.kind,
-                    params=granted.params,
-                    inputs=inputs,
-                    scratch=self.folder.scratch,
-                    checkpoint=resume,
-                    attempt=lease.attempt,
-                    hint=lease.job_id,
-                    log=self.log_file,
-                )
-            except OSError as error:
-                return _not_started(error)
+            process.run(
+                self.kind,
+                params=granted.params,
+                inputs=inputs,
+                scratch=self.folder.scratch,
+                checkpoint=resume,
+                attempt=lease.attempt,
+                hint=lease.job_id,
+                log=self.log_file,
+            )
             return await self._watch(process, uploads)
         finally:
             await self.processes.end(process)
@@ -119,34 +119,33 @@ class Run:
     async def _watch(self, process: JobProcess, uploads: CheckpointUpload) -> Ran | None:
         """Listen to the job, the lease and the orders; whoever ends it first decides."""
         orders = self.orders
-        heard = asyncio.ensure_future(process.next())
-        alarms = [
-            asyncio.ensure_future(event.wait())
-            for event in (self.holding.over, orders.hand_back, orders.hurry, orders.abandon)
-        ]
+        orders.listeners.add(process.nudge)
+        self.holding.on_end = process.nudge
         try:
             while True:
-                awake: list[asyncio.Future[Any]] = [heard, *(alarm for alarm in alarms if not alarm.done())]
-                await asyncio.wait(awake, timeout=self._patience_s(), return_when=asyncio.FIRST_COMPLETED)
-                if heard.done():
-                    if (ran := await self._hear(process, heard.result(), uploads)) is not None:
-                        return ran
-                    heard = asyncio.ensure_future(process.next())
-                if orders.abandon.is_set():
+                if orders.abandon:
                     await process.kill()
                     return None
-                if self.holding.over.is_set():
+                if self.holding.is_over:
                     await process.kill()
                     return Ran(over=True)
-                if orders.hurry.is_set() or self._must_stop(process):
+                if orders.hurry or self._must_stop(process):
                     await process.kill()
                     return Ran(released="the worker drains")
                 if (breach := self._breach()) is not None:
                     return await self._stop_for(process, breach)
+                try:
+                    async with asyncio.timeout(self._patience_s()):
+                        event = await process.next()
+                except TimeoutError:
+                    continue
+                if (ran := await self._hear(process, event, uploads)) is not None:
+                    return ran
         finally:
-            listening: list[asyncio.Future[Any]] = [heard, *alarms, *self._taking]
-            for future in listening:
-                future.cancel()
+            orders.listeners.discard(process.nudge)
+            self.holding.on_end = lambda: None
+            for taking in self._taking:
+                taking.cancel()
 
     async def _hear(self, process: JobProcess, event: Happening, uploads: CheckpointUpload) -> Ran | None:
         """One thing that the process said. Not None: it is over, and dead."""
@@ -154,6 +153,8 @@ class Run:
             case Progress(fraction=fraction, message=message):
                 self.holding.say(fraction, message)
                 self._look(None, progressed=True)
+            case Nudge():
+                pass
             case Vitals():
                 self._look(event, progressed=False)
                 self.room.used(disk_bytes=event.scratch_bytes, memory_bytes=event.rss_bytes)
@@ -179,6 +180,7 @@ class Run:
 
     async def _finish(self, process: JobProcess, done: Done) -> Ran:
         """U0: the job said done, its process exited 0, everything else of its tree is dead, outputs are real files."""
+        self.successor.look()
         if self.kind.warm:
             await process.clear()
         else:
@@ -240,7 +242,7 @@ class Run:
 
     def _must_stop(self, process: JobProcess) -> bool:
         """The worker drains: first the job may end by itself, then leave a checkpoint, then it has to go."""
-        if not self.orders.hand_back.is_set():
+        if not self.orders.hand_back:
             return False
         now_ms = self.clock.boot_ms()
         if self._stop_by_ms is None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
 from planrun.config import Place
 from planrun.core.admission import Refused as NoRoom
 from planrun.core.errors import LedgerUnavailable
-from planrun.core.messages import Granted, GrantRequest, Offer, OfferQuery, Refused, WorkerRow
+from planrun.core.messages import Offer, OfferQuery, WorkerRow
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
 from planrun.worker.complaints import Complaints
@@ -21,6 +20,7 @@ from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
 from planrun.worker.processes import Processes
 from planrun.worker.run import Run
+from planrun.worker.taking import Successor, Taken, Taking
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ class Supervisor:
     ) -> None:
         self._options = options
         self._row = row
-        self._capabilities = catalog.capabilities
-        self._handlers = tuple(handler for handler in catalog.handlers if not handler.missing)
+        handlers = tuple(handler for handler in catalog.handlers if not handler.missing)
+        self._has_handlers = bool(handlers)
         self._kinds = {(kind.kind, kind.version): kind for kind in catalog.kinds}
         self._tools = tools
         self._ledger = tools.ledger
@@ -58,11 +58,14 @@ class Supervisor:
         self._processes = processes
         self._scratch = scratch
         self._place = place
-        self._lease_ms = round(options.lease_s * 1000)
+        query = OfferQuery(
+            namespaces=options.namespaces, handlers=handlers, capabilities=catalog.capabilities, limit=options.slots
+        )
+        self._taking = Taking(self._ledger, self._clock, options, row, query)
         self._orders = Orders()
         self._running: dict[int, asyncio.Task[None]] = {}
-        self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._wake = asyncio.Event()
+        self._recheck = asyncio.Event()
         self._draining = False
         self._exit_code = 0
         self._file = _identity(place.ledger)
@@ -70,10 +73,8 @@ class Supervisor:
 
     def drain(self) -> None:
         """Take nothing more and hand back what runs. Called again: at once, as it is."""
-        if self._draining:
-            self._orders.hurry.set()
+        self._orders.give(hand_back=True, hurry=self._draining)
         self._draining = True
-        self._orders.hand_back.set()
         self._wake.set()
 
     async def serve(self) -> int:
@@ -84,18 +85,19 @@ class Supervisor:
         """
         stop = asyncio.Event()
         keeping = asyncio.create_task(self._keeper.run(stop))
-        watching = asyncio.create_task(self._watch())
+        watching = [asyncio.create_task(self._watch()), asyncio.create_task(self._keep_rechecking())]
         self._processes.prepare()
         try:
-            while not (self._draining or self._exit_code):
+            while self._may_take():
                 self._wake.clear()
                 if not await self._take_work():
                     await self._pause()
             await self._wind_down()
         finally:
             stop.set()
-            watching.cancel()
-            await asyncio.gather(keeping, watching, return_exceptions=True)
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(keeping, *watching, return_exceptions=True)
             await self._processes.close()
         return self._exit_code
 
@@ -104,21 +106,14 @@ class Supervisor:
     async def _take_work(self) -> bool:
         """Fill the free slots. True: something was tried, so it is worth looking again at once."""
         free = self._options.slots - len(self._running)
-        if free <= 0 or not self._handlers:
+        if free <= 0 or not self._has_handlers:
             return False
-        query = OfferQuery(
-            namespaces=self._options.namespaces,
-            handlers=self._handlers,
-            capabilities=self._capabilities,
-            limit=free + 8,  # others look at the same line; some of these will be gone
-        )
         tried = False
         try:
-            for offer in await self._ledger.offers(query):
-                if len(self._running) >= self._options.slots or self._draining or self._exit_code:
+            for offer in await self._taking.offers(free):
+                if len(self._running) >= self._options.slots or not self._may_take():
                     break
-                if (offer.job_id, offer.attempt) not in self._ended:
-                    tried = await self._take(offer) or tried
+                tried = await self._take(offer) or tried
         except LedgerUnavailable as error:
             self._complaints.say("work", f"worker {self._row.name} cannot take work: {error}")
             return False
@@ -131,23 +126,33 @@ class Supervisor:
         Raises:
             LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
         """
-        kind = self._kinds[offer.kind, offer.version]
-        room = await self._gates.admit(kind)
+        room = await self._gates.admit(self._kinds[offer.kind, offer.version])
         if isinstance(room, NoRoom):
             self._complaints.say("room", f"worker {self._row.name} leaves job {offer.job_id} to others: {room.why}")
             return False
-        asked_ms = self._clock.boot_ms()
-        granted: Granted | None = None
+        taken: Taken | None = None
         try:
-            granted = await self._grant(offer)
+            taken = await self._taking.grant([offer])
         finally:
-            if granted is None:
+            if taken is None:
                 room.release()
-        if granted is None:
-            return True
+        if taken is not None:
+            self._begin(taken, room)
+        return True
+
+    def _begin(self, taken: Taken, room: Reservation, *, folder: AttemptFolder | None = None) -> None:
+        """Start an attempt.
+
+        Args:
+            folder: An empty one that the attempt before has left.
+        """
+        granted = taken.granted
         lease = granted.lease
-        holding = self._keeper.hold(lease, asked_ms=asked_ms)
-        folder = AttemptFolder(self._scratch, lease.token)
+        kind = self._kinds[granted.kind, granted.version]
+        holding = self._keeper.hold(lease, asked_ms=taken.asked_ms)
+        self._recheck.set()  # it may have been canceled before anybody here listened for that
+        successor = Successor(self._taking, self._gates, kind=kind, room=room, may_follow=self._may_take)
+        folder = AttemptFolder(self._scratch, lease.token, instead_of=folder)
         run = Run(
             kind=kind,
             folder=folder,
@@ -159,54 +164,33 @@ class Supervisor:
             ledger=self._ledger,
             clock=self._clock,
             room=room,
+            successor=successor,
         )
-        attempt = Attempt(granted, kind, holding, folder, self._tools, run)
-        log.info("%s of %s %s starts", attempt.name, offer.kind, offer.version)
+        attempt = Attempt(granted, kind, holding, folder, self._tools, run, successor)
+        log.info("%s of %s %s starts", attempt.name, granted.kind, granted.version)
         self._running[lease.token] = asyncio.create_task(self._carry(attempt, room))
-        return True
-
-    async def _grant(self, offer: Offer) -> Granted | None:
-        """Ask for the lease; an unanswered call is made again with the same nonce, so it is granted once."""
-        request = GrantRequest(
-            job_id=offer.job_id,
-            attempt=offer.attempt,
-            incarnation=self._row.incarnation,
-            nonce=self._clock.new_id(),
-            lease_ms=self._lease_ms,
-        )
-        for tries_left in (2, 1, 0):
-            try:
-                answer = await self._ledger.grant(request)
-                break
-            except LedgerUnavailable:
-                if not tries_left:
-                    raise
-        if isinstance(answer, Refused):
-            log.debug("job %s attempt %d: %s", offer.job_id, offer.attempt, answer.why)
-            return None
-        return answer
 
     async def _carry(self, attempt: Attempt, room: Reservation) -> None:
         lease = attempt.granted.lease
         try:
-            with suppress(LedgerUnavailable):  # it may have been canceled before anybody here listened for that
-                await self._keeper.recheck()
             await attempt.carry()
         except Exception:  # a bug in planrun must cost this attempt only; its lease runs out
             log.exception("%s was dropped by a fault of the worker", attempt.name)
         finally:
-            del self._running[lease.token]
-            self._remember(lease.job_id, lease.attempt)
-            room.release()
+            self._taking.remember(lease)
             if attempt.failed_fatally:
                 self._break()
+            next_one = await attempt.successor.taken()
+            if next_one is not None:
+                self._begin(next_one, room, folder=attempt.folder)
+            else:
+                await attempt.clean_up()
+                room.release()
+            del self._running[lease.token]
             self._wake.set()
 
-    def _remember(self, job_id: str, attempt: int) -> None:
-        """A short memory of what just ended, so that a repeated offer is dropped before any work."""
-        self._ended[job_id, attempt] = None
-        while len(self._ended) > self._options.dedup_size:
-            self._ended.popitem(last=False)
+    def _may_take(self) -> bool:
+        return not (self._draining or self._exit_code)
 
     # --- waiting and ending ---
 
@@ -224,6 +208,13 @@ class Supervisor:
                 log.error("the ledger %s was removed or replaced; stopping", self._place.ledger)
                 self._abandon(EXIT_UNREACHABLE)
                 return
+            self._recheck.set()
+            await self._clock.sleep(BETWEEN_LOOKS_S)
+
+    async def _keep_rechecking(self) -> None:
+        while True:
+            await self._recheck.wait()
+            self._recheck.clear()
             with suppress(LedgerUnavailable):
                 await self._keeper.recheck()
             await self._clock.sleep(BETWEEN_LOOKS_S)
@@ -235,7 +226,7 @@ class Supervisor:
 
     def _abandon(self, exit_code: int) -> None:
         self._exit_code = exit_code
-        self._orders.abandon.set()
+        self._orders.give(abandon=True)
         self._wake.set()
 
     async def _wind_down(self) -> None:

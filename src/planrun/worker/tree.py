@@ -186,5 +186,6 @@ def _kill_until_none(living: Callable[[], list[int]]) -> None:
                 os.kill(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 continue  # gone already; or another user's, which only waiting can outlast
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 1.5, _PAUSE_S_MAX)
+        if targets:  # they take a moment to die
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _PAUSE_S_MAX)

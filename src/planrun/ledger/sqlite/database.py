@@ -46,6 +46,13 @@ def statement(name: str) -> str:
 
 
 @cache
+def prepared(name: str) -> tuple[str, bool]:
+    """A statement's text, and whether it can give rows."""
+    text = statement(name)
+    return text, "RETURNING" in text or not re.search(r"^(INSERT|UPDATE|DELETE) ", text, re.MULTILINE)
+
+
+@cache
 def migrations() -> tuple[tuple[int, str], ...]:
     """Every migration: its number and text, in order."""
     folder = resources.files("planrun.ledger") / "migrations" / "sqlite"

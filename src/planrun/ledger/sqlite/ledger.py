@@ -155,7 +155,10 @@ class SqliteLedger:
         return await self._read(partial(fleet.offers, query=query))
 
     async def grant(self, request: GrantRequest) -> Granted | Refused:
-        return await self._write(partial(holding.grant, request=request))
+        return await self.grant_first([request])
+
+    async def grant_first(self, requests: Sequence[GrantRequest]) -> Granted | Refused:
+        return await self._write(partial(holding.grant_first, requests=requests))
 
     async def renew(self, request: RenewRequest) -> list[Standing]:
         return await self._write(partial(holding.renew, request=request), urgent=True)
@@ -253,12 +256,15 @@ class SqliteLedger:
             async with asyncio.timeout(self._wait_s):
                 return await asyncio.wrap_future(answer)
         except TimeoutError:
-            if answer.cancelled():
-                raise self._turnstile.busy(self._wait_s) from None
-            raise LedgerUnavailable(
-                f"{self._place.ledger} has not answered for {self._wait_s:g} s: the call may or may not be done; "
-                "make it again, that is safe"
-            ) from None
+            raise self._unanswered(answer) from None
+
+    def _unanswered(self, answer: Future[T]) -> LedgerUnavailable:
+        if answer.cancelled():
+            return self._turnstile.busy(self._wait_s)
+        return LedgerUnavailable(
+            f"{self._place.ledger} has not answered for {self._wait_s:g} s: the call may or may not be done; "
+            "make it again, that is safe"
+        )
 
     async def _read(self, query: Callable[[Tx], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reading, self._read_now, query)

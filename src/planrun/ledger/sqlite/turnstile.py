@@ -35,7 +35,7 @@ class Turnstile:
         self._stamp = f"{os.getpid():<{_PID_BYTES}}".encode()
 
     @contextlib.contextmanager
-    def turn(self, *, wait_s: float | None = None, in_a_hurry: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    def turn(self, *, wait_s: float | None = None, in_a_hurry: Callable[[], bool] = lambda: False) -> Iterator[bool]:
         """Wait for the turn, hold it, pass it on. Blocks the calling thread.
 
         Args:
@@ -50,11 +50,36 @@ class Turnstile:
         elif not self._try_until(time.monotonic() + wait_s):
             raise self.busy(wait_s)
         try:
-            with contextlib.suppress(OSError):  # a full disk must not keep anybody out; the name is only for people
-                os.pwrite(self._fd, self._stamp, 0)
-            yield
+            self._sign()
+            yield True
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    @contextlib.contextmanager
+    def turn_if_free(self) -> Iterator[bool]:
+        """Hold the turn if nobody has it and nobody waits for it; False: somebody does."""
+        try:
+            fcntl.flock(self._line_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_free = False
+        else:
+            is_free = True
+            self._sign()
+        try:
+            fcntl.flock(self._line_fd, fcntl.LOCK_UN)
+            yield is_free
+        finally:
+            self.pass_on()
+
+    def pass_on(self) -> None:
+        """Hold nothing, whatever was held."""
+        fcntl.flock(self._line_fd, fcntl.LOCK_UN)
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _sign(self) -> None:
+        with contextlib.suppress(OSError):  # a full disk must not keep anybody out; the name is only for people
+            os.pwrite(self._fd, self._stamp, 0)
 
     def _wait_in_line(self, in_a_hurry: Callable[[], bool]) -> None:
         in_line = self._stand_in_line(in_a_hurry)

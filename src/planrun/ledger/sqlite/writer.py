@@ -3,6 +3,9 @@
 An answer is given only after the commit that holds it. After any error that ended the transaction no
 verb of the batch has an answer: each runs again, alone. A verb that its caller gave up on before it
 began is skipped, so that "not done" is a definite answer.
+
+A caller that blocks anyway writes on its own thread while nobody is in its way: two changes of threads
+take longer than the commit.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +24,7 @@ import apsw
 from planrun.clock import Clock, Instant
 from planrun.core.errors import LedgerUnavailable, PlanrunError
 from planrun.ledger.sqlite.access import Access
-from planrun.ledger.sqlite.database import statement
+from planrun.ledger.sqlite.database import prepared
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.tx import Row, Tx
@@ -48,7 +51,10 @@ class SqliteTx:
         self.now = now
 
     def rows(self, name: str, /, **values: Any) -> list[Row]:
-        cursor = self._connection.execute(statement(name), values)
+        text, has_rows = prepared(name)
+        cursor = self._connection.execute(text, values)
+        if not has_rows:
+            return []
         try:
             names = [column[0] for column in cursor.get_description()]
         except apsw.ExecutionCompleteError:
@@ -84,6 +90,8 @@ class Writer:
         self._others: collections.deque[Call] = collections.deque()
         self._ready = threading.Condition()
         self._pause = threading.Event()
+        self._writing = threading.Lock()  # whose thread has the connection
+        self._begun: list[Call] = []
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="planrun-ledger-writer", daemon=True)
         self._thread.start()
@@ -96,6 +104,35 @@ class Writer:
                 raise LedgerUnavailable("the ledger is closed in this process")
             (self._urgent if urgent else self._others).append(call)
             self._ready.notify()
+        return call.answer
+
+    def call_here(self, verb: Verb) -> Future[Any]:
+        """As `call`; but it may have been done on this thread when this returns.
+
+        An interrupt of this thread, such as Ctrl-C, is passed on: then a verb may be done, and nothing stays locked.
+        """
+        call = Call(verb, Future())
+        with self._ready:
+            if self._closed:
+                raise LedgerUnavailable("the ledger is closed in this process")
+            self._others.append(call)
+        is_ours = False
+        try:
+            is_ours = self._writing.acquire(blocking=False)
+            if is_ours:
+                self._batch(self._turnstile.turn_if_free())
+        except Exception:
+            self._access.failed()  # the thread meets the same, and knows what to do
+        except BaseException:
+            self._abandon()
+            self._turnstile.pass_on()
+            raise
+        finally:
+            if is_ours:
+                self._writing.release()
+            if not call.answer.done():
+                with self._ready:
+                    self._ready.notify()
         return call.answer
 
     def is_settled(self) -> bool:
@@ -118,7 +155,8 @@ class Writer:
                 if not (self._urgent or self._others):
                     return
             try:
-                self._batch()
+                with self._writing:
+                    self._batch(self._turnstile.turn(in_a_hurry=lambda: bool(self._urgent)))
             except apsw.BusyError:
                 self._access.failed()
                 self._pause.wait(LOCKED_PAUSE_S)  # locked from outside; the callers' own limits decide how long
@@ -136,11 +174,23 @@ class Writer:
             if call.answer.set_running_or_notify_cancel():
                 call.answer.set_exception(error)
 
-    def _batch(self) -> None:
+    def _batch(self, turn: AbstractContextManager[bool]) -> None:
         """Run what waits, in one transaction, for at most BATCH_S."""
+        self._begun = []
+        try:
+            self._write(turn)
+        except BaseException as error:  # cut off: whoever was begun and has no answer yet learns that it is not known
+            for call in self._begun:
+                if not call.answer.done():
+                    call.answer.set_exception(self._unavailable(error))
+            raise
+
+    def _write(self, turn: AbstractContextManager[bool]) -> None:
         answers: list[tuple[Call, Any]] = []
         self._asked_s = time.monotonic()
-        with self._turnstile.turn(in_a_hurry=lambda: bool(self._urgent)):
+        with turn as is_ours:
+            if not is_ours or not (self._urgent or self._others):
+                return
             tx = self._begin()
             changes = self._connection.total_changes()
             until = time.monotonic() + BATCH_S
@@ -148,6 +198,7 @@ class Writer:
             while len(answers) < BATCH_MAX and (call := self._next()) is not None:
                 if not call.answer.set_running_or_notify_cancel():
                     continue
+                self._begun.append(call)
                 answers.append((call, self._one(tx, call)))
                 if not self._connection.in_transaction:
                     whole = False
@@ -234,7 +285,7 @@ class Writer:
             with suppress(apsw.Error):
                 self._connection.execute("ROLLBACK")
 
-    def _unavailable(self, error: Exception) -> LedgerUnavailable:
+    def _unavailable(self, error: BaseException) -> LedgerUnavailable:
         if isinstance(error, apsw.FullError):
             return LedgerUnavailable(f"the disk of {self._path} is full: free some space; nothing was written")
         if isinstance(error, apsw.BusyError):

@@ -22,15 +22,24 @@ from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.pausing import open_pauses
+from planrun.trip import trip
 
 HELD = Standing(status="held")
 
 
-def grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
-    """Lease one attempt to one worker; the same nonce gets the same token again."""
-    refused = _why_not(tx, request)
-    if refused:
-        return _granted_before(tx, request) or Refused(why=refused)
+def grant_first(tx: Tx, requests: Sequence[GrantRequest]) -> Granted | Refused:
+    """Lease the first attempt that can be leased to its worker; the same nonce gets the same token again."""
+    refusals = [_why_not(tx, request) for request in requests]
+    for request, refused in zip(requests, refusals, strict=True):  # before any grant: it would be a second one
+        if refused and (again := _granted_before(tx, request)) is not None:
+            return again
+    for request, refused in zip(requests, refusals, strict=True):
+        if not refused:
+            return _grant(tx, request)
+    return Refused(why=refusals[0])
+
+
+def _grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
     token = _next_token(tx)
     row = one(
         tx,
@@ -62,6 +71,7 @@ def grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
         who=row["worker"],
         detail=f"token {token_shown(token)}",
     )
+    trip("grant:written")
     return _granted(request.job_id, request.attempt, token, row)
 
 

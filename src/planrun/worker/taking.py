@@ -1,0 +1,155 @@
+"""How a worker comes to its next job: offers are hints, the grant decides."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from planrun.clock import Clock
+from planrun.core.errors import LedgerUnavailable
+from planrun.core.kinds import Kind
+from planrun.core.messages import Granted, GrantRequest, Lease, Offer, OfferQuery, Refused, WorkerRow
+from planrun.ledger.contract import Ledger
+from planrun.worker.gates import Gates, Reservation
+from planrun.worker.options import WorkerOptions
+
+log = logging.getLogger(__name__)
+
+SPARE_OFFERS = 8  # others look at the same line; some of these will be gone
+TRIED_AT_ONCE = 4
+
+
+class Taken(NamedTuple):
+    """A granted attempt.
+
+    Attributes:
+        asked_ms: When the grant was asked for, boottime.
+    """
+
+    granted: Granted
+    asked_ms: int
+
+
+class Taking:
+    """Offers and grants of one worker."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, options: WorkerOptions, row: WorkerRow, query: OfferQuery) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._incarnation = row.incarnation
+        self._lease_ms = round(options.lease_s * 1000)
+        self._query = query
+        self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._ended_max = options.dedup_size
+
+    async def offers(self, count: int) -> list[Offer]:
+        """What waits for such a worker, most urgent first.
+
+        Raises:
+            LedgerUnavailable: It cannot be read now.
+        """
+        query = OfferQuery(
+            namespaces=self._query.namespaces,
+            handlers=self._query.handlers,
+            capabilities=self._query.capabilities,
+            limit=count + SPARE_OFFERS,
+        )
+        offers = await self._ledger.offers(query)
+        return [offer for offer in offers if (offer.job_id, offer.attempt) not in self._ended]
+
+    async def grant(self, offers: Sequence[Offer]) -> Taken | None:
+        """The lease of the first that is still to be had; an unanswered call is made again, and grants once.
+
+        Raises:
+            LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
+        """
+        asked_ms = self._clock.boot_ms()
+        requests = [
+            GrantRequest(
+                job_id=offer.job_id,
+                attempt=offer.attempt,
+                incarnation=self._incarnation,
+                nonce=self._clock.new_id(),
+                lease_ms=self._lease_ms,
+            )
+            for offer in offers
+        ]
+        for tries_left in (2, 1, 0):
+            try:
+                answer = await self._ledger.grant_first(requests)
+                break
+            except LedgerUnavailable:
+                if not tries_left:
+                    raise
+        if isinstance(answer, Refused):
+            log.debug("job %s attempt %d: %s", offers[0].job_id, offers[0].attempt, answer.why)
+            return None
+        return Taken(answer, asked_ms)
+
+    def remember(self, lease: Lease) -> None:
+        """A short memory of what just ended here, so that a repeated offer is dropped before any work."""
+        self._ended[lease.job_id, lease.attempt] = None
+        while len(self._ended) > self._ended_max:
+            self._ended.popitem(last=False)
+
+
+class Successor:
+    """The job after this one, granted in the very commit that settles this one.
+
+    A slot that is busy all the time so pays one commit per job, not two. Only a job of the same kind can
+    follow, and only while it is the most urgent one: the room of this one is what it gets.
+    """
+
+    def __init__(
+        self, taking: Taking, gates: Gates, *, kind: Kind, room: Reservation, may_follow: Callable[[], bool]
+    ) -> None:
+        self._taking = taking
+        self._gates = gates
+        self._kind = kind
+        self._room = room
+        self._may_follow = may_follow
+        self._offers: asyncio.Task[list[Offer]] | None = None
+        self._taking_it: asyncio.Task[Taken | None] | None = None
+
+    def look(self) -> None:
+        """The job has said done; what would be next is read while its process is put in order."""
+        if self._offers is None and self._may_follow():
+            self._offers = asyncio.create_task(self._taking.offers(1))
+
+    async def looked(self) -> None:
+        """Wait for what `look` has asked for."""
+        if self._offers is not None:
+            await asyncio.wait([self._offers])
+
+    def take(self) -> None:
+        """All that is left of the job is to settle it, and nothing of it lies in the room any more."""
+        if self._offers is not None and self._may_follow() and self._gates.still_admit(self._kind, self._room):
+            self._taking_it = asyncio.create_task(self._take(self._offers))
+
+    @property
+    def has_begun(self) -> bool:
+        """May something follow? Then the folder, which is empty, waits for it."""
+        return self._taking_it is not None
+
+    async def taken(self) -> Taken | None:
+        """What follows, if anything does; asked once the job is settled."""
+        try:
+            if self._taking_it is not None:
+                return await self._taking_it
+        except LedgerUnavailable as error:
+            log.debug("nothing follows: %s", error)
+        finally:
+            if self._offers is not None:
+                self._offers.cancel()
+                await asyncio.gather(self._offers, return_exceptions=True)
+        return None
+
+    async def _take(self, offers: asyncio.Task[list[Offer]]) -> Taken | None:
+        kind = (self._kind.kind, self._kind.version)
+        alike = itertools.takewhile(lambda offer: (offer.kind, offer.version) == kind, await offers)
+        first = list(itertools.islice(alike, TRIED_AT_ONCE))
+        return await self._taking.grant(first) if first else None
