@@ -44,6 +44,7 @@ async def test_a_page_of_another_site_can_do_nothing(url: str, headers: dict[str
         assert (await stage.got(f"/v1/jobs/{job}"))["state"] == "queued"
         read = await stage.http.get("/v1/jobs", headers=headers)
         assert not [name for name in read.headers if name.startswith("access-control")]
+        assert read.headers["cross-origin-resource-policy"] == "same-site"
 
 
 async def test_a_page_of_this_server_may_post(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import schemathesis
 from starlette.routing import Route as PathRoute
 
 from planrun.web.app import EVERY_ROUTE, build_app
@@ -27,6 +28,10 @@ async def test_every_route_is_described_and_nothing_else(url: str) -> None:
     }
 
     assert served == described
+
+
+def test_the_description_is_openapi_and_its_schemas_are_json_schema() -> None:
+    schemathesis.openapi.from_dict(document(EVERY_ROUTE)).validate()
 
 
 def test_everything_that_is_described_says_what_it_is() -> None:

@@ -18,6 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from planrun.web.intake import Intake
 from planrun.web.problems import FOREIGN_HOST, FOREIGN_PAGE, NO_TOKEN, Refused, problem_response
 
+# A browser takes what is served for what it is declared, and shows it to no page of another site.
+ALWAYS = {"x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-site"}
+
 
 class Door:
     """Stands before every route."""
@@ -39,7 +42,7 @@ class Door:
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).setdefault("x-content-type-options", "nosniff")
+                MutableHeaders(scope=message).update(ALWAYS)
                 await intake.drain()
             await send(message)
 
