@@ -12,14 +12,24 @@ import io
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
 from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cyclopts import App
 from rich.console import Console
 
 from planrun.cli.app import EXIT_CODES, VERBS, build_app
+from planrun.client import Answer, OutputFile
 from planrun.core.budget import BACKOFF_MS, Budgets, Counter, after_attempt
+from planrun.core.coverage import Coverage
+from planrun.core.drains import Drain
 from planrun.core.life import ENDED, TRANSITIONS, Outcome, State, next_state
+from planrun.core.messages import AttemptRow, Checkpoint, CheckpointFile, EventRow, Failure, Handler, JobRow, WorkerRow
+from planrun.core.pauses import Pause
+from planrun.core.why import Why
 from planrun.web.app import EVERY_ROUTE
 from planrun.web.openapi import document
 from planrun.web.problems import FAULTS
@@ -80,6 +90,51 @@ def exit_codes() -> str:
     return f"```text\n{EXIT_CODES}\n```"
 
 
+def json_verbs() -> str:
+    """What each verb prints with --json."""
+    if set(JSON) != set(VERBS) - FOR_EVER:
+        raise SystemExit(f"say what --json prints: {sorted((set(VERBS) - FOR_EVER) ^ set(JSON))}")
+    return table(("verb", "document"), [(f"`planrun {verb}`", JSON[verb]) for verb in VERBS if verb in JSON])
+
+
+def json_shapes() -> str:
+    """The fields of what is printed by name."""
+    shapes = [f"### {name}\n\n{table(('field', 'type'), fields_of(shape))}" for name, shape in SHAPES.items()]
+    return "\n\n".join(shapes)
+
+
+def fields_of(shape: type) -> Sequence[tuple[str, ...]]:
+    """Names and types as a reader of JSON knows them."""
+    hints = get_type_hints(shape)
+    names: Sequence[str] = [field.name for field in fields(shape)] if is_dataclass(shape) else list(hints)
+    known = {name.lstrip("_"): in_json(hints[name]) for name in names}
+    known.update(ADDED.get(shape, {}))
+    return [(f"`{name}`", what) for name, what in known.items()]
+
+
+def in_json(hint: Any) -> str:
+    """A Python type, in the words of JSON."""
+    if hint is Any:
+        return "any JSON value"
+    if hint is type(None):
+        return "null"
+    if isinstance(hint, UnionType) or get_origin(hint) is Union:
+        return " or ".join(in_json(part) for part in get_args(hint))
+    if hint in JSON_TYPES:
+        return JSON_TYPES[hint]
+    known = {shape: name for name, shape in SHAPES.items()}
+    if hint in known:
+        return f"[{known[hint]}](#{known[hint].lower()})"
+    origin = get_origin(hint)
+    if origin is tuple:
+        return f"list of {in_json(get_args(hint)[0])}"
+    if origin in (dict, Mapping):
+        return "object"
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return " or ".join(f"`{value}`" for value in hint)
+    return "object"
+
+
 def http_routes() -> str:
     paths = document(EVERY_ROUTE)["paths"]
     rows = []
@@ -102,6 +157,58 @@ def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+FOR_EVER = {"worker", "up"}
+SHAPES: Mapping[str, type] = {
+    "Job": JobRow,
+    "Attempt": AttemptRow,
+    "Answer": Answer,
+    "Output": OutputFile,
+    "Failure": Failure,
+    "Event": EventRow,
+    "Checkpoint": Checkpoint,
+    "CheckpointFile": CheckpointFile,
+    "Why": Why,
+    "Kind": Coverage,
+    "Pause": Pause,
+    "Drain": Drain,
+    "Worker": WorkerRow,
+    "Handler": Handler,
+}
+ADDED: Mapping[type, Mapping[str, str]] = {JobRow: {"left_ms": "number or null"}, Answer: {"ok": "boolean"}}
+JSON_TYPES: Mapping[Any, str] = {
+    str: "text",
+    Path: "text",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    Any: "any JSON value",
+}
+JSON: Mapping[str, str] = {
+    "submit": "`job_id`, `disposition`; with `--wait`, or if it failed at once: an Answer",
+    "wait": "an Answer; of several jobs a list, with `job_id`, `exit`, `problem` where one has none",
+    "show": "a Job with `attempts` (list of Attempt) and `answer` (Answer or null)",
+    "why": "a Why",
+    "list": "`jobs` (list of Job), `before` (cursor of the next page, or null)",
+    "events": "list of Event; with `--follow` one Event a line",
+    "logs": "`job_id`, `attempt`, `log`; with `--follow` one such document a line for each part",
+    "result": "an Answer",
+    "cancel": "`job`, `canceled`, `state`; of several jobs a list, with `exit` and `problem` where it failed",
+    "retry": "`job`, `job_id`, `retry_of`, `key_taken`; of several jobs a list, as for `cancel`",
+    "pause": "`paused`, `kind`, `namespace`",
+    "resume": "`resumed`, `kind`, `namespace`, `still_paused` (list of Pause)",
+    "pauses": "list of Pause",
+    "drain": "`drained`, or with `--undo` `undone`: list of names",
+    "drains": "list of Drain",
+    "top": "`jobs` and `ended_last_minute` (numbers by state), `waiting` (by `paused`, `no-worker`, `in-line`), "
+    "`running` (list of Job), `workers` (list of Worker)",
+    "kinds": "list of Kind",
+    "new": "`kind`, `module`, `files`",
+    "backup": "`file`, `bytes`",
+    "gc": "`gone`: list of paths and keys",
+    "check": "`ok`, what was found, `problems`: list of sentences",
+    "completion": "`shell`, `script`",
+}
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "diagram": diagram,
     "transitions": transitions,
@@ -110,6 +217,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "http-routes": http_routes,
     "http-problems": http_problems,
+    "json-verbs": json_verbs,
+    "json-shapes": json_shapes,
 }
 
 

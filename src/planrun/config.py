@@ -28,6 +28,7 @@ class Place:
         ledger: The SQLite file.
         turn: Lock file of the turnstile between writing processes; holds the pid of the last holder.
         wake: Touched after every commit; readers watch it.
+        wakes: The same for those who wait for one job: a folder of files, touched when something happened to it.
         workers: One lock file per worker incarnation.
         store: Results, as `storage.filesystem` lays them out.
         scratch: Default root of the attempts' folders.
@@ -43,6 +44,10 @@ class Place:
     @property
     def wake(self) -> Path:
         return self._beside("wake")
+
+    @property
+    def wakes(self) -> Path:
+        return self._beside("wakes")
 
     @property
     def workers(self) -> Path:

@@ -15,7 +15,7 @@ from planrun.client import AsyncClient
 from planrun.config import place_of
 from planrun.core.errors import Invalid, PlanrunError, ResultGone, StorageError, UnknownJob, WaitTimeout
 from planrun.core.life import Outcome, Reason, State
-from planrun.core.messages import Failure, JobRow
+from planrun.core.messages import Failure
 from tests.client.stand_in import open_world, over
 
 pytestmark = pytest.mark.anyio
@@ -135,20 +135,14 @@ async def test_c64_a_deadline_ends_the_job_although_no_worker_lives(url: str) ->
 
 
 async def test_c64_a_waiter_sees_the_next_attempt_when_the_only_worker_is_gone(url: str) -> None:
-    class Seen(Exception):
-        pass
-
-    def stop_at_the_second(row: JobRow) -> None:
-        if row.attempt == 2:
-            raise Seen(row.state, row.losses)
-
     async with open_world(url) as (client, hands):
         job = await client.submit("preview")
         await hands.take(job.id, lease_ms=300)
-        with pytest.raises(Seen) as seen:
-            await client.wait(job.id, timeout_s=30, on_change=stop_at_the_second)
+        async for seen in job.stream(timeout_s=30):
+            if seen.job.attempt == 2:
+                break
 
-        assert seen.value.args == (State.QUEUED, 1)
+        assert (seen.job.state, seen.job.losses, seen.answer) == (State.QUEUED, 1, None)
 
 
 async def test_a_locked_ledger_does_not_hold_a_waiter_beyond_its_timeout(url: str) -> None:

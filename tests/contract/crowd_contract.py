@@ -10,6 +10,7 @@ import pytest
 from planrun.core.errors import Conflict
 from planrun.core.life import Outcome, State
 from planrun.core.listing import ListQuery
+from planrun.core.messages import CancelRequest
 from planrun.ledger.contract import Ledger
 
 from .actors import Actors, a_request
@@ -168,6 +169,31 @@ class CrowdContract(LedgerContract):
         await writer.submit([a_request()])
         await waiting
 
+        assert time.monotonic() - began < 5
+
+    async def test_who_waits_for_one_job_is_woken_by_its_changes_alone(
+        self, they: Actors, open_ledger: OpenLedger
+    ) -> None:
+        other = await open_ledger()
+        mine = (await they.submit()).job_id
+        begun = asyncio.Event()
+
+        async def wait() -> None:
+            await they.ledger.changed(timeout_s=0.05, about=mine)  # the first call of a task returns at once
+            begun.set()
+            await they.ledger.changed(timeout_s=30, about=mine)
+
+        waiting = asyncio.ensure_future(wait())
+        await begun.wait()
+
+        await other.submit([a_request(request_id="somebody-elses")])
+        await asyncio.wait([waiting], timeout=0.3)
+        undisturbed = not waiting.done()
+        began = time.monotonic()
+        await other.cancel(CancelRequest(namespace="default", job_id=mine))
+        await waiting
+
+        assert undisturbed
         assert time.monotonic() - began < 5
 
     async def test_a_change_between_two_waits_is_not_missed(self, they: Actors, open_ledger: OpenLedger) -> None:

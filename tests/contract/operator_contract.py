@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planrun.core.coverage import OpenJobs
+from planrun.core.drains import Drain, DrainRequest
 from planrun.core.messages import Granted, Refused
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.ledger.contract import Ledger
@@ -29,6 +30,76 @@ class OperatorContract(LedgerContract):
 
     async def test_nobody_has_an_outlook_on_a_job_that_is_not_there(self, ledger: Ledger) -> None:
         assert await ledger.outlook("nowhere") is None
+
+    async def test_ids_are_found_by_their_beginning(self, they: Actors, ledger: Ledger) -> None:
+        jobs = sorted([(await they.submit()).job_id for _ in range(9)])
+
+        assert await ledger.job_ids("", 99) == jobs
+        assert await ledger.job_ids(jobs[4], 2) == await ledger.job_ids(jobs[4][:20], 2) == [jobs[4]]
+        assert (len(await ledger.job_ids("", 2)), await ledger.job_ids("%", 9)) == (2, [])
+
+    async def test_what_ended_lately_is_counted_by_state(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        await they.succeed(await they.running())
+        clock.advance(60)
+        await they.cancel((await they.submit()).job_id)
+
+        assert await ledger.ended(clock.wall_ms - 1_000) == {"canceled": 1}
+        assert await ledger.ended(0) == {"canceled": 1, "finished": 1}
+
+    async def test_c71_a_job_that_lost_its_worker_keeps_priority_and_age(self, they: Actors) -> None:
+        await they.submit()
+        urgent = await they.running(priority=5)
+        old = await they.running()
+        others = [(await they.submit(priority=priority)).job_id for priority in (5, 4, 0)]
+        await they.expire_all()
+
+        line = await they.line()
+
+        assert line[:3] == [urgent.job_id, others[0], others[1]]
+        assert line.index(old.job_id) < line.index(others[2])
+
+    # --- drain ---
+
+    async def test_a_drained_worker_gets_nothing_more_and_keeps_what_it_has(self, they: Actors, ledger: Ledger) -> None:
+        lease = await they.running(by="w1")
+        waiting = (await they.submit()).job_id
+
+        assert await ledger.drain(DrainRequest(incarnations=("w1", "nobody"))) == ["w1"]
+        assert await ledger.drain(DrainRequest(incarnations=("w1",))) == []
+
+        assert await they.ask(waiting, by="w1") == Refused(why="not-ready")
+        assert await they.renew(lease, by="w1") == ["held"]
+        assert (await they.succeed(lease)).status == "won"
+        assert await ledger.undrain(DrainRequest(incarnations=("w1",))) == ["w1"]
+        assert isinstance(await they.ask(waiting, by="w1"), Granted)
+
+    async def test_a_worker_that_goes_by_itself_is_not_called_back(self, they: Actors, ledger: Ledger) -> None:
+        await they.register("w1")
+        await ledger.drain(DrainRequest(incarnations=("w1",)))
+        await they.register("w1", state="draining")
+
+        assert await ledger.undrain(DrainRequest(incarnations=("w1",))) == []
+        found = await ledger.worker("w1")
+        assert found is not None
+        assert found.state == "draining"
+
+    async def test_who_drained_and_undid_it_and_why_stays_in_the_history(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        await they.register("w1")
+        start_ms = clock.wall_ms
+        await ledger.drain(DrainRequest(incarnations=("w1",), who="ann", why="new disk"))
+        clock.advance(1)
+        await ledger.undrain(DrainRequest(incarnations=("w1",), who="bob", why="not today"))
+
+        assert await ledger.drains(9) == [
+            Drain(
+                incarnation="w1", worker="name-of-w1", drained_at_ms=start_ms, who="ann", why="new disk",
+                ended_at_ms=start_ms + 1_000, undone=True, undone_who="bob", undone_why="not today",
+            )
+        ]  # fmt: skip
 
     # --- pause ---
 

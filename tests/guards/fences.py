@@ -37,6 +37,7 @@ def statement(file: str, old: str, new: str, test: str) -> Fence:
     return Fence(f"{file}: {old.strip()}", f"{SQL}/{file}.sql", old, new, (f"{STATEMENTS}::{test}",))
 
 
+DRAIN = "TestOtherFences::test_only_a_ready_worker_is_drained_and_only_what_somebody_drained_is_undone"
 HOLDER = "TestStatementsOfAHolder::test_a_wrong_job_attempt_or_token_matches_nothing"
 CLAUSES = [
     statement(file, old, "", f"{HOLDER}[wrong{wrong}-{file}-values{n}]")
@@ -70,6 +71,20 @@ CLAUSES += [
         " AND resumed_at_ms IS NULL",
         "",
         "TestOtherFences::test_a_pause_that_was_resumed_stays_in_the_history_as_it_is",
+    ),
+    statement("drain", " AND state = 'ready'", "", DRAIN),
+    statement("undrain", " AND state = 'draining'", "", DRAIN),
+    statement(
+        "undrain",
+        "\n   AND EXISTS (SELECT 1 FROM drain WHERE drain.incarnation = worker.incarnation AND ended_at_ms IS NULL)",
+        "",
+        DRAIN,
+    ),
+    statement(
+        "end_drain",
+        " AND ended_at_ms IS NULL",
+        "",
+        "TestOtherFences::test_a_drain_that_is_over_stays_in_the_history_as_it_is",
     ),
     statement(
         "grant",

@@ -33,7 +33,7 @@ async def test_a_key_that_failed_or_was_canceled_leads_to_one_new_job(lab: Lab) 
 
 
 async def test_requests_retried_by_submitters_that_died_before_the_reply_make_no_second_job(lab: Lab) -> None:
-    """100 logical requests from 8 threads, with and without a key; each submitter is killed after some commits."""
+    """C59: 100 logical requests from 8 threads, with and without a key; each submitter is killed after some commits."""
     print(await retried(lab, logical=100, lines=8, chance=random.Random(8)))
 
 

@@ -28,12 +28,14 @@ HOT = {
     "workers": "worker_seen",
     "rebase_jobs": "job_delayed",
     "resume": "pause_open",
+    "end_drain": "drain_open",
+    "job_ids": "sqlite_autoindex_job_1",
 }
 # statements that find one row by its name
 BY_NAME = [
     "grant", "renew", "stage", "checkpoint", "requeue", "end_running", "end_queued", "end_attempt", "stopped",
     "say_progress", "collected", "join_job", "job_state", "job_row", "find_request", "job_of_request", "find_attempt",
-    "find_result", "attempts", "subscribers", "confirm", "next_n", "meta",
+    "find_result", "attempts", "subscribers", "confirm", "next_n", "meta", "worker", "drain", "undrain",
 ]  # fmt: skip
 # statements that may read a whole index, but only one that leaves ended jobs out
 NARROW = {
@@ -114,7 +116,7 @@ def test_ended_jobs_are_in_no_index_of_the_line(connection: apsw.Connection) -> 
 
 def test_no_statement_is_without_a_known_plan() -> None:
     """A new statement must be put into one of the lists above, or among those that a person waits for."""
-    asked_by_people = {"counts", "jobs", "violations", "pauses"}
+    asked_by_people = {"counts", "jobs", "violations", "pauses", "drains", "ended"}
     folder = Path(str(__import__("planrun.ledger").ledger.__file__)).parent / "sql" / "sqlite"
     names = {file.stem for file in folder.glob("*.sql")}
     inserts = {name for name in names if re.search(r"^INSERT", statement(name), re.MULTILINE)}

@@ -180,6 +180,25 @@ class TestOtherFences:
         assert tx.rows("resume", **ann | {"who": "bob"}) == []
         assert [(row["who"], row["resumed_who"]) for row in tx.rows("pauses", limit=9)] == [("ann", "ann")]
 
+    async def test_only_a_ready_worker_is_drained_and_only_what_somebody_drained_is_undone(self, tx: SqliteTx) -> None:
+        ann = {"incarnation": "w1", "wall_ms": 1, "who": "ann", "why": ""}
+        assert [row["name"] for row in tx.rows("drain", incarnation="w1")] == ["w1"]
+        assert tx.rows("drain", incarnation="w1") == tx.rows("undrain", incarnation="w1") == []
+        tx.rows("insert_drain", worker="w1", **ann)
+        with pytest.raises(apsw.ConstraintError):
+            tx.rows("insert_drain", worker="w1", **ann)
+
+        assert len(tx.rows("undrain", incarnation="w1")) == 1
+        assert tx.rows("undrain", incarnation="w1") == []
+
+    async def test_a_drain_that_is_over_stays_in_the_history_as_it_is(self, tx: SqliteTx) -> None:
+        ann = {"incarnation": "w1", "wall_ms": 1, "who": "ann", "why": ""}
+        tx.rows("insert_drain", worker="w1", **ann)
+        tx.rows("end_drain", undone=1, **ann)
+        tx.rows("end_drain", undone=0, **ann | {"who": "bob"})
+
+        assert [(row["undone"], row["undone_who"]) for row in tx.rows("drains", limit=9)] == [(1, "ann")]
+
     async def test_an_attempts_first_outcome_stands(self, tx: SqliteTx, lease: Lease) -> None:
         assert len(tx.rows("end_attempt", **fence(lease), **BY_LEASE["end_attempt"])) == 1
         assert tx.rows("end_attempt", **fence(lease), **BY_LEASE["end_attempt"]) == []
@@ -200,9 +219,9 @@ class TestOtherFences:
 
     async def test_progress_of_an_ended_attempt_or_another_token_is_not_taken(self, tx: SqliteTx, lease: Lease) -> None:
         for identity in (fence(lease) | {"token": lease.token + 1}, fence(lease) | {"attempt": 2}):
-            tx.rows("say_progress", **identity, fraction=0.9, message="stale")
+            tx.rows("say_progress", **identity, fraction=0.9, message="stale", wall_ms=1)
         tx.rows("end_attempt", **fence(lease), **BY_LEASE["end_attempt"])
-        tx.rows("say_progress", **fence(lease), fraction=0.9, message="stale")
+        tx.rows("say_progress", **fence(lease), fraction=0.9, message="stale", wall_ms=1)
 
         [row] = tx.rows("job_row", job_id=lease.job_id, namespace=None)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from planrun.client.waiting import PROGRESS_EVERY_S
 from planrun.core.messages import Beat, RenewRequest
 from planrun.web.app import build_app
 from tests.client.test_wait import Forgetful
@@ -25,9 +26,9 @@ async def renew(stage: Stage, job: str, fraction: float) -> None:
     await stage.hands.ledger.renew(RenewRequest(incarnation=stage.hands.incarnation, beats=(beat,), lease_ms=60_000))
 
 
-async def settled(task: asyncio.Task[Any]) -> None:
+async def settled(task: asyncio.Task[Any], *, for_s: float = 0.2) -> None:
     """Let a task get to where it waits."""
-    await asyncio.wait([task], timeout=0.2)
+    await asyncio.wait([task], timeout=for_s)
     assert not task.done()
 
 
@@ -65,7 +66,7 @@ async def test_a_stream_tells_history_progress_and_the_end(url: str) -> None:
         await stage.hands.take(job)
         for fraction in (0.25, 0.5):
             await renew(stage, job, fraction)
-            await settled(reading)
+            await settled(reading, for_s=PROGRESS_EVERY_S + 0.5)
         await stage.client.cancel(job, who="ann")
         stream = await asyncio.wait_for(reading, 10)
         events = events_of(stream.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -41,3 +42,27 @@ async def test_a_heartbeat_that_a_fault_swallows_is_followed_by_one_without_the_
 
     await keeper.tick()
     assert all(holding.belief.trusted_until_ms > trusted[0] + 40_000 for holding in holdings)
+
+
+async def test_what_a_job_says_first_does_not_wait_for_the_next_renewal() -> None:
+    """A lease of a minute is renewed every 20 seconds; whoever watches a job sees its progress after one."""
+    said = asyncio.Event()
+
+    class Listening:
+        async def renew(self, request: RenewRequest) -> list[Standing]:
+            if any(beat.fraction is not None for beat in request.beats):
+                said.set()
+            return [Standing(status="held") for _ in request.beats]
+
+    clock = SystemClock.open_system()
+    keeper = Keeper(cast("Ledger", Listening()), clock, WorkerOptions(modules=(), lease_s=60), "w1")
+    stop = asyncio.Event()
+    running = asyncio.create_task(keeper.run(stop))
+    holding = keeper.hold(Lease(job_id="j", attempt=1, token=1), asked_ms=clock.boot_ms())
+    for _ in range(5):  # it looks when to renew, before the job has said anything
+        await asyncio.sleep(0)
+    holding.say(0.1, None)
+
+    await asyncio.wait_for(said.wait(), 10)
+    stop.set()
+    await running

@@ -35,6 +35,9 @@ VERBS = {
     "pause": ("planrun.cli.pause:pause", BOX),
     "resume": ("planrun.cli.pause:resume", BOX),
     "pauses": ("planrun.cli.pause:pauses", BOX),
+    "drain": ("planrun.cli.drain:drain", BOX),
+    "drains": ("planrun.cli.drain:drains", BOX),
+    "top": ("planrun.cli.top:top", BOX),
     "kinds": ("planrun.cli.kinds:kinds", BOX),
     "new": ("planrun.cli.new:new", BOX),
     "worker": ("planrun.cli.worker:worker", BOX),
@@ -42,6 +45,7 @@ VERBS = {
     "backup": ("planrun.cli.backup:backup", BOX),
     "gc": ("planrun.cli.gc:gc", BOX),
     "check": ("planrun.cli.check:check", BOX),
+    "completion": ("planrun.cli.completion:completion", BOX),
 }
 
 

@@ -1,4 +1,7 @@
-"""Options that all commands share, and one call of the client."""
+"""Options that all commands share, what the shell offers for them, and one call of the client.
+
+What is offered is asked at each press of the tab key, and only a ledger that is there. An error offers nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from contextvars import ContextVar
 from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
+from cyclopts.completion import CompletionContext
 
 from planrun.client import AsyncClient
 from planrun.config import URL_VARIABLE, place_of, url_from
 from planrun.core.errors import LedgerUnusable
 
 T = TypeVar("T")
+
+OFFERED_MAX = 50
 
 TOKENS: ContextVar[tuple[str, ...]] = ContextVar("TOKENS")  # the command line that is being carried out
 
@@ -25,7 +31,41 @@ AsJson = Annotated[bool, Parameter(name="--json", show_default=False, help="Prin
 Flag = Annotated[bool, Parameter(show_default=False)]
 Word = Annotated[str, Parameter(show_default=False)]  # empty: not given
 Modules = Annotated[str, Parameter(name="MODULE", help="Import path of a module with @job functions.")]
-JobId = Annotated[str, Parameter(name="JOB", help="Job id, or the request id of its submit.")]
+
+
+def offer_jobs(context: CompletionContext) -> dict[str, str]:
+    """The newest jobs, and what they are."""
+    page = _offered(context, lambda client: client.list(limit=OFFERED_MAX))
+    return {row.job_id: f"{row.kind} {row.version} {row.state}" for row in page.jobs}
+
+
+def offer_kinds(context: CompletionContext) -> set[str]:
+    """Kinds that have open jobs or a worker."""
+    return {row.kind for row in _offered(context, lambda client: client.kinds())}
+
+
+def offer_namespaces(context: CompletionContext) -> set[str]:
+    """Namespaces that have open jobs or a worker."""
+    return {row.namespace for row in _offered(context, lambda client: client.kinds())}
+
+
+def offer_workers(context: CompletionContext) -> dict[str, str]:
+    """Workers, and the state that they last said."""
+    return {row.name: row.state for row in _offered(context, lambda client: client.workers()) if row.state != "gone"}
+
+
+def _offered(context: CompletionContext, verb: Callable[[AsyncClient], Awaitable[T]]) -> T:
+    return with_client(context["--url"].raw, verb)
+
+
+JobId = Annotated[
+    str,
+    Parameter(
+        name="JOB",
+        completer=offer_jobs,
+        help="Job id, its first characters (6 or more), or the request id of its submit.",
+    ),
+]
 
 
 def repeated(metavar: str) -> Parameter:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
-from planrun.cli.asking import AsJson, Url, with_client
+from cyclopts import Parameter
+
+from planrun.cli.asking import AsJson, Url, offer_kinds, offer_namespaces, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json, print_table
-from planrun.cli.words import moment, state_in_words
+from planrun.cli.words import job_document, moment, state_in_words
 from planrun.clock import SystemClock
+from planrun.core.life import State
 
 
 def list_jobs(
     *,
-    namespace: str | None = None,
-    kind: str | None = None,
+    namespace: Annotated[str | None, Parameter(completer=offer_namespaces)] = None,
+    kind: Annotated[str | None, Parameter(completer=offer_kinds)] = None,
     version: str | None = None,
-    state: str | None = None,
+    state: Annotated[str | None, Parameter(completer=lambda context: list(State))] = None,
     key: str | None = None,
     since_s: float | None = None,
     limit: int = 50,
@@ -54,10 +58,10 @@ def list_jobs(
             before=before,
         ),
     )
-    if json:
-        print_json({"jobs": page.jobs, "before": page.before})
-        return Exit.FINISHED
     now = SystemClock.open_system().now()
+    if json:
+        print_json({"jobs": [job_document(row, now) for row in page.jobs], "before": page.before})
+        return Exit.FINISHED
     print_table(
         ("job", "kind", "namespace", "state", "created", "key"),
         (

@@ -10,8 +10,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from planrun.cli.asking import Flag
+from planrun.cli.asking import AsJson, Flag
 from planrun.cli.exits import Exit
+from planrun.cli.printing import print_json
 from planrun.core.errors import Invalid
 from planrun.core.spelling import NAME_RULE, is_name
 
@@ -73,6 +74,7 @@ def new(
     name: Annotated[str, Parameter(name="NAME", help="Name of the kind.")],
     *,
     exec: Flag = False,
+    json: AsJson = False,
 ) -> int:
     """Write a small job module into the current folder. Never overwrites a file.
 
@@ -91,6 +93,9 @@ def new(
         raise Invalid(f"{taken[0]} exists already; choose another name, or move it away")
     for file, text in texts.items():
         _write(Path(file), text.replace("KIND", name).replace("MODULE", module))
+    if json:
+        print_json({"kind": name, "module": module, "files": list(texts)})
+        return Exit.FINISHED
     print(f"wrote {' and '.join(texts)}; now try")
     print(f"  planrun worker {module} &")
     print(f"  planrun submit {name} steps=10 --wait")

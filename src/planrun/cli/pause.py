@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from planrun.cli.asking import AsJson, Url, Word, with_client
+from planrun.cli.asking import AsJson, Url, Word, offer_kinds, offer_namespaces, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import clean, print_json, print_table
 from planrun.cli.words import moment
@@ -16,8 +16,10 @@ from planrun.client import AsyncClient
 from planrun.clock import SystemClock
 from planrun.core.pauses import Pause, PauseRequest, pause_in_words, set_in_words
 
-Kind = Annotated[str, Parameter(name="KIND", show_default=False, help="Only jobs of this kind.")]
-Namespace = Annotated[str, Parameter(show_default=False, help="Only jobs of this namespace.")]
+Kind = Annotated[str, Parameter(name="KIND", show_default=False, completer=offer_kinds, help="Only jobs of this kind.")]
+Namespace = Annotated[
+    str, Parameter(show_default=False, completer=offer_namespaces, help="Only jobs of this namespace.")
+]
 
 
 def pause(

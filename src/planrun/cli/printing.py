@@ -24,15 +24,26 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
+def print_json_line(value: Any) -> None:
+    """One JSON document in one line, at once: for whoever follows."""
+    print(json.dumps(plain(value), allow_nan=False), flush=True)
+
+
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """An aligned table; an empty one prints its heads."""
+    table = empty_table(heads)
+    for row in rows:
+        table.add_row(*(Text(clean(cell)) for cell in row))
+    _print(table)
+
+
+def empty_table(heads: Sequence[str]) -> Table:
+    """A table that is still to be filled."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for index, head in enumerate(heads):
         # The first column names the row: it is never cut, so that it can be copied.
         table.add_column(head, no_wrap=index == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(clean(cell)) for cell in row))
-    _print(table)
+    return table
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:

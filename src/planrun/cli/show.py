@@ -8,7 +8,7 @@ from planrun.cli.asking import AsJson, JobId, Url, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_facts, print_json, print_table
 from planrun.cli.wait import answer_facts, value_text
-from planrun.cli.words import failure_in_words, moment, state_in_words
+from planrun.cli.words import failure_in_words, job_document, moment, state_in_words
 from planrun.client import Answer, AsyncClient
 from planrun.clock import Instant, SystemClock
 from planrun.core.durations import span
@@ -40,11 +40,11 @@ def show(job: JobId, /, *, json: AsJson = False, url: Url = None) -> int:
             return row, attempts, why, None
 
     row, attempts, why, answer = with_client(url, run)
+    now = SystemClock.open_system().now()
     if json:
-        fields = {name: getattr(row, name) for name in row.__struct_fields__}
-        print_json(fields | {"attempts": attempts, "answer": None if answer is None else answer.as_dict()})
+        document = {"attempts": attempts, "answer": None if answer is None else answer.as_dict()}
+        print_json(job_document(row, now) | document)
     else:
-        now = SystemClock.open_system().now()
         print_facts(_facts(row, why, answer, now))
         if attempts:
             print()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from planrun.cli.asking import AsJson, Flag, Url, Word, repeated, with_client
+from planrun.cli.asking import AsJson, Flag, Url, Word, offer_kinds, offer_namespaces, repeated, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json
 from planrun.cli.wait import print_answer, waiting
@@ -20,12 +20,12 @@ from planrun.core.life import State
 
 
 def submit(
-    kind: str,
+    kind: Annotated[str, Parameter(completer=offer_kinds)],
     /,
     *pairs: Annotated[str, Parameter(name="K=V")],
     version: str = "v1",
     key: str | None = None,
-    namespace: str = "default",
+    namespace: Annotated[str, Parameter(completer=offer_namespaces)] = "default",
     input: Annotated[tuple[str, ...], repeated("NAME=PATH")] = (),
     priority: int = 0,
     delay: float = 0,

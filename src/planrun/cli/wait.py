@@ -13,12 +13,11 @@ from cyclopts import Parameter
 
 from planrun.cli.asking import AsJson, JobId, Url, with_client
 from planrun.cli.exits import Exit, exit_of, exit_of_state
-from planrun.cli.printing import clean, print_facts, print_json
-from planrun.cli.words import failure_in_words, size, state_in_words
+from planrun.cli.printing import print_facts, print_json
+from planrun.cli.status import showing
+from planrun.cli.words import failure_in_words, size
 from planrun.client import Answer, AsyncClient
-from planrun.clock import SystemClock
 from planrun.core.errors import Invalid, PlanrunError, WaitTimeout
-from planrun.core.messages import JobRow
 
 
 def wait(
@@ -28,6 +27,8 @@ def wait(
     url: Url = None,
 ) -> int:
     """Wait until a job has ended, and print its answer. It is the same for everyone who asks.
+
+    Meanwhile stderr says where the job is: a bar on a terminal, else a line now and then.
 
     With several jobs the exit code is that of the first one that did not finish, and --json prints a list.
 
@@ -61,17 +62,17 @@ def result(job: JobId, /, *, json: AsJson = False, url: Url = None) -> int:
 
 
 async def waiting(client: AsyncClient, job: str, timeout_s: float | None) -> Answer:
-    """Wait for one job while stderr says what it waits for. Ctrl-C ends only the waiting.
+    """Wait for one job while stderr says where it is. Ctrl-C ends only the waiting.
 
     Raises:
         WaitTimeout: At the timeout, or at Ctrl-C.
     """
-    status = StatusLine()
-    try:
-        with interruptible(job):
-            return await client.wait(job, timeout_s=timeout_s, on_change=status.show)
-    finally:
-        status.clear()
+    with interruptible(job), showing() as status:
+        async for seen in client.stream(job, timeout_s=timeout_s, every_s=status.every_s):
+            if seen.answer is not None:
+                return seen.answer
+            status.show(seen.job)
+    raise AssertionError("a stream ends with an answer")
 
 
 @contextlib.contextmanager
@@ -91,36 +92,6 @@ def print_answer(answer: Answer, *, as_json: bool) -> Exit:
     else:
         _print_words(answer)
     return exit_of_state(answer.state)
-
-
-class StatusLine:
-    """What is being waited for: one line that is rewritten on a terminal, a line per change in a log."""
-
-    def __init__(self) -> None:
-        self._clock = SystemClock.open_system()
-        self._rewrites = sys.stderr.isatty()
-        self._shown = ""
-        self._step: object = None
-
-    def show(self, row: JobRow) -> None:
-        """Say where the job is, if that is news."""
-        text = clean(state_in_words(row, self._clock.now())).replace("\n", " ")
-        if self._rewrites:
-            if text != self._shown:
-                self.clear()
-                self._shown = text
-                print(f"{text:.100}", end="", file=sys.stderr, flush=True)
-            return
-        step = (row.state, row.attempt, row.worker)
-        if step != self._step:
-            self._step = step
-            print(text, file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Take the line away again."""
-        if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            self._shown = ""
 
 
 async def _wait_all(

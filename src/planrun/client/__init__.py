@@ -1,6 +1,6 @@
 """What an application imports: submit, wait, cancel, look. Async, with a synchronous facade over the same code.
 
-Reading order: `content` (what a submit says), `async_client` (the verbs), `looking` (those that only read),
+Reading order: `content` (what a submit says), `async_client` (the verbs), `waiting`, `looking` (those that only read),
 `answer` (what comes back), `sync` (the facade).
 """
 
@@ -10,6 +10,7 @@ from planrun.client.content import Submit, SubmitOptions
 from planrun.client.handle import AsyncJobHandle
 from planrun.client.looking import JobPage
 from planrun.client.sync import Client, JobHandle
+from planrun.client.waiting import Progress
 
 __all__ = [
     "Answer",
@@ -19,6 +20,7 @@ __all__ = [
     "JobHandle",
     "JobPage",
     "OutputFile",
+    "Progress",
     "Submit",
     "SubmitOptions",
 ]

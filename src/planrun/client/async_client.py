@@ -2,55 +2,50 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Unpack
 
 import msgspec
 
-from planrun.client.answer import Answer, answer_of
 from planrun.client.content import SECONDS_MAX, Asked, Submit, SubmitOptions, ask, timeout_ms
 from planrun.client.handle import AsyncJobHandle
-from planrun.client.looking import Looking
+from planrun.client.living import find_dead
+from planrun.client.waiting import Waiting
+from planrun.core.coverage import left_without
+from planrun.core.drains import DrainRequest
 from planrun.core.errors import (
     Invalid,
     LedgerBusy,
     LedgerUnavailable,
-    ResultGone,
-    WaitTimeout,
 )
 from planrun.core.life import ENDED, State
 from planrun.core.messages import (
     CancelReply,
     CancelRequest,
-    JobRow,
     SubmitReply,
     SubmitRequest,
+    WorkerRow,
 )
 from planrun.core.names import NAME_RULE, is_name
 from planrun.core.pauses import PauseRequest
 from planrun.orchestrator.collector import Collector
-from planrun.orchestrator.sweeper import Sweeper
 from planrun.wiring import scratch_root
 
 SLICE = 100  # jobs per transaction of a bulk submit: renewals get in between
-TEND_EVERY_S = 2.0  # at least; at once when a lease or deadline is known to end
-LOOK_AT_LEAST_EVERY_S = 5.0  # should a wake-up ever be missed
-LOOKS_PER_S_MAX = 1000  # of all who wait here together, however often the ledger changes
 SUBMIT_TIMEOUT_S = 30.0
 _PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 
-class AsyncClient(Looking):
+class AsyncClient(Waiting):
     """Submit jobs, wait for their answers, cancel them and look at them.
 
         async with AsyncClient("sqlite:///media.db") as planrun:
             job = await planrun.submit("preview", inputs={"upload": "in/42.mov"}, key="video-42/preview")
             answer = await job.wait(timeout_s=900)
 
-    Every verb that takes an id takes the job's id or a request id that led to it.
+    Every verb that takes a job takes its id, a request id that led to it, or the beginning of its id: at least six
+    characters that no other id begins with. They are tried in this order.
 
     Args:
         url: Where planrun lives; None: PLANRUN_URL, else `sqlite:///planrun.db`.
@@ -59,11 +54,6 @@ class AsyncClient(Looking):
         LedgerUnavailable: No definite answer; asking again is safe.
         LedgerUnusable: This file must not be opened; says why.
     """
-
-    def __init__(self, url: str | None = None) -> None:
-        super().__init__(url)
-        self._waiters = 0
-        self._tender: asyncio.Task[None] | None = None
 
     # --- asking for work ---
 
@@ -184,8 +174,6 @@ class AsyncClient(Looking):
         [reply] = await self._submit_slice([request], timeout_s)
         return AsyncJobHandle(self, reply.job_id, reply.disposition)
 
-    # --- the answer ---
-
     async def job(self, job: str, *, namespace: str | None = None) -> AsyncJobHandle:
         """The handle of a job that was submitted before.
 
@@ -198,53 +186,6 @@ class AsyncClient(Looking):
         """
         row = await self._row(job, namespace)
         return AsyncJobHandle(self, row.job_id, "known")
-
-    async def wait(
-        self, job: str, *, timeout_s: float | None = None, on_change: Callable[[JobRow], None] | None = None
-    ) -> Answer:
-        """Wait until a job has ended. The answer is the same for everyone, and never changes.
-
-        Waiting costs nothing, and needs no worker: a job whose deadline passes ends although none lives.
-
-        Args:
-            timeout_s: Give up after so many seconds; 0: only look; None: wait for ever.
-            on_change: Called with the job whenever it may have changed.
-
-        Raises:
-            Invalid: A timeout that cannot be right.
-            UnknownJob: No such job; at once.
-            WaitTimeout: It has not ended yet. It goes on.
-            ResultGone: It ended, but its result is no longer kept.
-        """
-        until_ms = None if timeout_s is None else self._clock.boot_ms() + timeout_ms(timeout_s)
-        row = await self._row(job, None)
-        async with self._tended():
-            while row.state not in ENDED:
-                if on_change is not None:
-                    on_change(row)
-                pause_s = LOOK_AT_LEAST_EVERY_S
-                if until_ms is not None:
-                    pause_s = min(pause_s, (until_ms - self._clock.boot_ms()) / 1000)
-                    if pause_s <= 0:
-                        raise WaitTimeout(f"{row.job_id} is still {row.state} after {timeout_s:g} s; it goes on")
-                await self._ledger.changed(timeout_s=pause_s)
-                await self._clock.sleep((self._waiters - 1) / LOOKS_PER_S_MAX)
-                seen = await self._ledger.job(row.namespace, row.job_id)
-                if seen is None:
-                    raise _gone(row.job_id)
-                row = seen
-        result = await self._ledger.result(row.job_id)
-        if result is None:
-            raise _gone(row.job_id)
-        return answer_of(result, self._store)
-
-    async def result(self, job: str) -> Answer:
-        """The answer of an ended job, without waiting.
-
-        Raises:
-            UnknownJob, WaitTimeout, ResultGone: As `wait`.
-        """
-        return await self.wait(job, timeout_s=0)
 
     # --- operating ---
 
@@ -273,6 +214,58 @@ class AsyncClient(Looking):
             Invalid: Not a name.
         """
         return await self._ledger.resume(_set_of(kind, namespace, who, why))
+
+    async def drain(self, worker: str = "", *, who: str = "", why: str = "", force: bool = False) -> Sequence[str]:
+        """Let worker processes that live now run empty: they take no more jobs, finish what runs, and end.
+
+        Args:
+            worker: Name of the worker; empty: all.
+            who, why: For the history.
+            force: Although open jobs are then left without a worker.
+
+        Returns:
+            Names of those that took jobs until now.
+
+        Raises:
+            Invalid: No such worker lives; or open jobs would be left without one. Nothing was changed.
+        """
+        chosen = await self._alive(worker)
+        if not force:
+            left = await self._left_without({row.incarnation for row in chosen})
+            if left:
+                more = f" (and {len(left) - 1} more such)" if len(left) > 1 else ""
+                raise Invalid(f"{left[0]}{more}; or drain with --force")
+        request = DrainRequest(incarnations=tuple(row.incarnation for row in chosen), who=who, why=why)
+        return _names(chosen, await self._ledger.drain(request))
+
+    async def undrain(self, worker: str = "", *, who: str = "", why: str = "") -> Sequence[str]:
+        """Let drained workers take jobs again.
+
+        Returns:
+            Names of those that do; one that has begun to end cannot be called back.
+
+        Raises:
+            Invalid: No such worker lives.
+        """
+        chosen = await self._alive(worker)
+        request = DrainRequest(incarnations=tuple(row.incarnation for row in chosen), who=who, why=why)
+        return _names(chosen, await self._ledger.undrain(request))
+
+    async def _alive(self, name: str) -> Sequence[WorkerRow]:
+        workers = await self._ledger.workers()
+        dead = await find_dead(workers, wall_ms=self._clock.now().wall_ms)
+        alive = [row for row in workers if row.incarnation not in dead and row.state != "gone"]
+        chosen = [row for row in alive if name in ("", row.name)]
+        if not chosen:
+            names = ", ".join(sorted({row.name for row in alive})) or "none"
+            raise Invalid(f"no worker{f' {name}' if name else ''} lives; those that do: {names}")
+        return chosen
+
+    async def _left_without(self, incarnations: Collection[str]) -> Sequence[str]:
+        """What would be wrong with the open jobs if these workers took no more, that is not wrong now."""
+        open_jobs, workers = await self._ledger.open_jobs(), await self._ledger.workers()
+        dead = await find_dead(workers, wall_ms=self._clock.now().wall_ms)
+        return left_without(open_jobs, workers, incarnations, dead=dead)
 
     async def backup(self, path: str | Path) -> None:
         """Copy the ledger, consistent, while everything goes on; the copy is looked through before it counts.
@@ -308,28 +301,9 @@ class AsyncClient(Looking):
             pass
         return gone
 
-    @contextlib.asynccontextmanager
-    async def _tended(self) -> AsyncIterator[None]:
-        """While anybody waits here, do what time demands of the ledger and needs no worker."""
-        self._waiters += 1
-        if self._tender is None:
-            self._tender = asyncio.create_task(self._tend(Sweeper(self._ledger, proof_of_death=False)))
-        try:
-            yield
-        finally:
-            self._waiters -= 1
-            if self._waiters == 0:
-                self._tender.cancel()
-                self._tender = None
 
-    async def _tend(self, sweeper: Sweeper) -> None:
-        while True:
-            pause_s = TEND_EVERY_S
-            # An error here is none of the waiters': whoever ticks next does the duty.
-            with contextlib.suppress(LedgerUnavailable):
-                next_ms = await sweeper.tick(self._clock.boot_ms())
-                pause_s = min(max(next_ms - self._clock.boot_ms(), 0) / 1000, TEND_EVERY_S)
-            await self._clock.sleep(pause_s)
+def _names(workers: Sequence[WorkerRow], incarnations: Collection[str]) -> Sequence[str]:
+    return [row.name for row in workers if row.incarnation in incarnations]
 
 
 def _set_of(kind: str, namespace: str, who: str, why: str) -> PauseRequest:
@@ -337,10 +311,6 @@ def _set_of(kind: str, namespace: str, who: str, why: str) -> PauseRequest:
         if name and not is_name(name):
             raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
     return PauseRequest(kind=kind, namespace=namespace, who=who, why=why)
-
-
-def _gone(job_id: str) -> ResultGone:
-    return ResultGone(f"{job_id} has ended, but its result is no longer kept; submit it again to have it run again")
 
 
 def _again(requests: Sequence[SubmitRequest]) -> str:

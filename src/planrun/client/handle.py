@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planrun.client.answer import Answer
+from planrun.client.waiting import PROGRESS_EVERY_S, Progress
 from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow
+from planrun.core.why import Why
 
 if TYPE_CHECKING:
     from planrun.client.async_client import AsyncClient
@@ -31,6 +33,10 @@ class AsyncJobHandle:
         """See `AsyncClient.wait`."""
         return await self.client.wait(self.id, timeout_s=timeout_s)
 
+    def stream(self, *, timeout_s: float | None = None, every_s: float = PROGRESS_EVERY_S) -> AsyncIterator[Progress]:
+        """See `AsyncClient.stream`."""
+        return self.client.stream(self.id, timeout_s=timeout_s, every_s=every_s)
+
     async def result(self) -> Answer:
         """See `AsyncClient.result`."""
         return await self.client.result(self.id)
@@ -38,6 +44,14 @@ class AsyncJobHandle:
     async def cancel(self, *, why: str = "", who: str = "") -> CancelReply:
         """See `AsyncClient.cancel`."""
         return await self.client.cancel(self.id, why=why, who=who)
+
+    async def retry(self, *, why: str = "", who: str = "") -> AsyncJobHandle:
+        """See `AsyncClient.retry`."""
+        return await self.client.retry(self.id, why=why, who=who)
+
+    async def why(self) -> Why:
+        """See `AsyncClient.why`."""
+        return await self.client.why(self.id)
 
     async def show(self) -> JobRow:
         """See `AsyncClient.show`."""

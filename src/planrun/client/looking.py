@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from planrun.client.content import SECONDS_MAX
+from planrun.client.joblog import LogTail, has_text
 from planrun.client.living import find_dead
 from planrun.clock import BlockingClock, Clock, SystemClock
 from planrun.config import place_of, url_from
 from planrun.core.coverage import Coverage, coverage
+from planrun.core.drains import Drain
 from planrun.core.errors import Invalid, PlanrunError, UnknownJob
 from planrun.core.life import State
 from planrun.core.listing import ListQuery
@@ -23,6 +25,9 @@ from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 from planrun.wiring import blocking_view, open_ledger, open_store
+
+ALIKE_MAX = 5  # ids that are named where a beginning is not enough
+_BEGINNING = re.compile(r"[0-9A-Fa-f-]{6,35}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +152,17 @@ class Looking:
         row = await self.show(job)
         if attempt is not None and not 1 <= attempt <= row.attempt:
             raise Invalid(f"{row.job_id} has attempts 1 to {row.attempt}, no attempt {attempt}")
-        numbers = range(row.attempt, 0, -1) if attempt is None else [attempt]
-        for number in numbers:
-            text = await asyncio.to_thread(_read_text, self._place.log_of(row.job_id, number))
-            if text:
-                return text
-        return ""
+        number = attempt or await self._newest_log(row)
+        return await asyncio.to_thread(LogTail(self._place.log_of(row.job_id, number)).read, last=True)
+
+    async def _newest_log(self, row: JobRow) -> int:
+        """The newest attempt that printed something; else the newest one."""
+
+        def find() -> int:
+            logs = ((number, self._place.log_of(row.job_id, number)) for number in range(row.attempt, 0, -1))
+            return next((number for number, path in logs if has_text(path)), row.attempt)
+
+        return await asyncio.to_thread(find)
 
     async def why(self, job: str) -> Why:
         """Why a job is not running yet, or where it is: the cause, and one sentence.
@@ -187,6 +197,26 @@ class Looking:
             raise Invalid(f"limit {limit}: use 1 or more")
         return await self._ledger.pauses(limit)
 
+    async def drains(self, *, limit: int = 50) -> Sequence[Drain]:
+        """Who drained which worker and why, newest first, past ones too.
+
+        Raises:
+            Invalid: A limit below 1.
+        """
+        if limit < 1:
+            raise Invalid(f"limit {limit}: use 1 or more")
+        return await self._ledger.drains(limit)
+
+    async def ended(self, *, within_s: float) -> dict[str, int]:
+        """How many jobs ended in the last so many seconds, per state.
+
+        Raises:
+            Invalid: Not a span of time.
+        """
+        if not 0 <= within_s < SECONDS_MAX:
+            raise Invalid(f"within {within_s}: use seconds back from now, 0 or more")
+        return await self._ledger.ended(self._clock.now().wall_ms - int(within_s * 1000))
+
     async def counts(self, *, namespace: str | None = None) -> dict[str, int]:
         """Jobs per state."""
         return await self._ledger.counts(namespace)
@@ -204,8 +234,21 @@ class Looking:
             raise Invalid(f"pass a job id or request id, not {job!r:.80}")
         row = await self._ledger.job(namespace, job)
         if row is None:
+            job_id = await self._id_from(job)
+            row = await self._ledger.job(namespace, job_id) if job_id is not None else None
+        if row is None:
             raise self._unknown(job, namespace)
         return row
+
+    async def _id_from(self, beginning: str) -> str | None:
+        """The one id that begins like this; None: there is none, or too little of it is given."""
+        if not _BEGINNING.fullmatch(beginning):
+            return None
+        found = await self._ledger.job_ids(beginning.lower(), ALIKE_MAX + 1)
+        if len(found) > 1:
+            more = " and others" if len(found) > ALIKE_MAX else ""
+            raise Invalid(f"{beginning} may be {', '.join(found[:ALIKE_MAX])}{more}; give more of the id")
+        return found[0] if found else None
 
     def _unknown(self, job: str, namespace: str | None = None) -> UnknownJob:
         where = "" if namespace is None else f" in namespace {namespace}"
@@ -223,10 +266,3 @@ class Looking:
         if self._opened is None:
             raise PlanrunError("this client is not open: use it inside `async with AsyncClient(…) as planrun:`")
         return self._opened
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode(errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        return ""

@@ -10,7 +10,7 @@ import asyncio
 import concurrent.futures
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,8 +20,11 @@ from planrun.client.answer import Answer
 from planrun.client.async_client import SUBMIT_TIMEOUT_S, AsyncClient
 from planrun.client.content import Submit, SubmitOptions
 from planrun.client.handle import AsyncJobHandle
+from planrun.client.joblog import LogPart
 from planrun.client.looking import JobPage
+from planrun.client.waiting import PROGRESS_EVERY_S, Progress
 from planrun.core.coverage import Coverage
+from planrun.core.drains import Drain
 from planrun.core.errors import PlanrunError
 from planrun.core.life import State
 from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow, WorkerRow
@@ -111,6 +114,20 @@ class Client:
         """See `AsyncClient.job`."""
         return self._held(self._run(lambda: self._client.job(job, namespace=namespace)))
 
+    def stream(
+        self, job: str, *, timeout_s: float | None = None, every_s: float = PROGRESS_EVERY_S
+    ) -> Iterator[Progress]:
+        """See `AsyncClient.stream`."""
+        return self._each(lambda: self._client.stream(job, timeout_s=timeout_s, every_s=every_s))
+
+    def follow_events(self, job: str) -> Iterator[EventRow]:
+        """See `AsyncClient.follow_events`."""
+        return self._each(lambda: self._client.follow_events(job))
+
+    def follow_logs(self, job: str, *, attempt: int | None = None) -> Iterator[LogPart]:
+        """See `AsyncClient.follow_logs`."""
+        return self._each(lambda: self._client.follow_logs(job, attempt=attempt))
+
     def wait(self, job: str, *, timeout_s: float | None = None) -> Answer:
         """See `AsyncClient.wait`."""
         return self._run(lambda: self._client.wait(job, timeout_s=timeout_s))
@@ -173,6 +190,10 @@ class Client:
         """See `AsyncClient.counts`."""
         return self._run(lambda: self._client.counts(namespace=namespace))
 
+    def violations(self) -> Sequence[str]:
+        """See `AsyncClient.violations`."""
+        return self._run(self._client.violations)
+
     def workers(self) -> Sequence[WorkerRow]:
         """See `AsyncClient.workers`."""
         return self._run(self._client.workers)
@@ -189,6 +210,22 @@ class Client:
         """See `AsyncClient.resume`."""
         return self._run(lambda: self._client.resume(kind=kind, namespace=namespace, who=who, why=why))
 
+    def drain(self, worker: str = "", *, who: str = "", why: str = "", force: bool = False) -> Sequence[str]:
+        """See `AsyncClient.drain`."""
+        return self._run(lambda: self._client.drain(worker, who=who, why=why, force=force))
+
+    def undrain(self, worker: str = "", *, who: str = "", why: str = "") -> Sequence[str]:
+        """See `AsyncClient.undrain`."""
+        return self._run(lambda: self._client.undrain(worker, who=who, why=why))
+
+    def drains(self, *, limit: int = 50) -> Sequence[Drain]:
+        """See `AsyncClient.drains`."""
+        return self._run(lambda: self._client.drains(limit=limit))
+
+    def ended(self, *, within_s: float) -> dict[str, int]:
+        """See `AsyncClient.ended`."""
+        return self._run(lambda: self._client.ended(within_s=within_s))
+
     def backup(self, path: str | Path) -> None:
         """See `AsyncClient.backup`."""
         self._run(lambda: self._client.backup(path))
@@ -199,6 +236,14 @@ class Client:
 
     def _held(self, job: AsyncJobHandle) -> JobHandle:
         return JobHandle(self, job.id, job.disposition)
+
+    def _each(self, follow: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
+        following = follow()
+        while True:
+            found = self._run(lambda: _next(following))
+            if found is None:
+                return
+            yield found
 
     def _ask(self, verb: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         """Run a verb that waits for the ledger alone, here if it can be."""
@@ -234,6 +279,10 @@ class Client:
             self._waiting.discard(future)
 
 
+async def _next(following: AsyncIterator[T]) -> T | None:
+    return await anext(following, None)
+
+
 @dataclass(frozen=True, slots=True)
 class JobHandle:
     """One job, held by the application.
@@ -252,6 +301,10 @@ class JobHandle:
         """See `AsyncClient.wait`."""
         return self.client.wait(self.id, timeout_s=timeout_s)
 
+    def stream(self, *, timeout_s: float | None = None, every_s: float = PROGRESS_EVERY_S) -> Iterator[Progress]:
+        """See `AsyncClient.stream`."""
+        return self.client.stream(self.id, timeout_s=timeout_s, every_s=every_s)
+
     def result(self) -> Answer:
         """See `AsyncClient.result`."""
         return self.client.result(self.id)
@@ -259,6 +312,14 @@ class JobHandle:
     def cancel(self, *, why: str = "", who: str = "") -> CancelReply:
         """See `AsyncClient.cancel`."""
         return self.client.cancel(self.id, why=why, who=who)
+
+    def retry(self, *, why: str = "", who: str = "") -> JobHandle:
+        """See `AsyncClient.retry`."""
+        return self.client.retry(self.id, why=why, who=who)
+
+    def why(self) -> Why:
+        """See `AsyncClient.why`."""
+        return self.client.why(self.id)
 
     def show(self) -> JobRow:
         """See `AsyncClient.show`."""

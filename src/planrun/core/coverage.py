@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
+
 from planrun.core.messages import Handler, Struct, WorkerRow
 from planrun.core.pauses import Pause, find_pause
 
@@ -62,6 +64,28 @@ def coverage(
     return [
         _covered(jobs.get(name) or OpenJobs(namespace=name[0], kind=name[1], version=name[2]), alive, pauses)
         for name in sorted(served | set(jobs))
+    ]
+
+
+def left_without(
+    open_jobs: Sequence[OpenJobs], workers: Sequence[WorkerRow], leaving: Collection[str], *, dead: Collection[str]
+) -> list[str]:
+    """What would be wrong with the open jobs if some workers took no more, that is not wrong now: in words.
+
+    Args:
+        leaving: Incarnations of those workers.
+    """
+    then = [
+        msgspec.structs.replace(worker, state="draining")
+        if worker.incarnation in leaving and worker.state == "ready"
+        else worker
+        for worker in workers
+    ]
+    now = {(row.namespace, row.kind, row.version) for row in coverage(open_jobs, workers, (), dead=dead) if row.warning}
+    return [
+        row.warning
+        for row in coverage(open_jobs, then, (), dead=dead)
+        if row.warning and (row.namespace, row.kind, row.version) not in now
     ]
 
 

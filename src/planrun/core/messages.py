@@ -55,9 +55,7 @@ class SubmitRequest(Struct, kw_only=True):
 
 
 class SubmitReply(Struct, kw_only=True):
-    """Attributes:
-    disposition: `new`, `repeated` (same request), `joined` (same key, still open) or `answered` (stored result).
-    """
+    """`disposition`: `new`, `repeated` (same request), `joined` (same key, open) or `answered` (stored result)."""
 
     job_id: str
     disposition: str
@@ -339,6 +337,8 @@ class JobRow(Struct, kw_only=True):
     checkpoint: Checkpoint | None = None
     fraction: float | None = None
     message: str | None = None
+    began_fraction: float | None = None  # where its progress began: at its first fraction, or where it jumped back
+    began_at_ms: int | None = None
     stopping: bool = False  # canceled, but its process tree is not yet known to be dead
     undelivered: int = 0  # routes that have not confirmed its answer; 0 in listings
     retry_of: str | None = None

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from planrun.core.coverage import OpenJobs
+from planrun.core.drains import Drain, DrainRequest
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
@@ -108,6 +109,26 @@ class Ledger(Protocol):
 
     async def workers(self) -> list[WorkerRow]: ...
 
+    async def drain(self, request: DrainRequest) -> list[str]:
+        """Grant nothing more to these workers; what they run goes on. Returns those that were ready."""
+        ...
+
+    async def undrain(self, request: DrainRequest) -> list[str]:
+        """Grant again. Returns those that were drained and had not begun to go by themselves."""
+        ...
+
+    async def drains(self, limit: int) -> list[Drain]:
+        """The newest drains, past ones too."""
+        ...
+
+    async def job_ids(self, prefix: str, limit: int) -> list[str]:
+        """Ids of jobs that begin like this, at most so many."""
+        ...
+
+    async def ended(self, since_ms: int) -> dict[str, int]:
+        """Jobs per state that ended since then (wall clock); states without any are left out."""
+        ...
+
     async def counts(self, namespace: str | None) -> dict[str, int]:
         """Jobs per state."""
         ...
@@ -120,6 +141,10 @@ class Ledger(Protocol):
 
     async def register(self, worker: WorkerRow) -> None:
         """Write down a worker, or its new state."""
+        ...
+
+    async def worker(self, incarnation: str) -> WorkerRow | None:
+        """One worker as the ledger knows it."""
         ...
 
     async def offers(self, query: OfferQuery) -> list[Offer]:
@@ -218,8 +243,12 @@ class Ledger(Protocol):
         """
         ...
 
-    async def changed(self, *, timeout_s: float) -> None:
-        """Return when anybody may have changed the ledger since the last call, or at the timeout."""
+    async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
+        """Return when anybody may have changed the ledger since the last call, or at the timeout.
+
+        Args:
+            about: A job, or a worker's incarnation: only what was written into its history; None: any change.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -15,6 +15,7 @@ class Tx(Protocol):
     """A transaction over a ledger's connection. A verb runs wholly inside one."""
 
     now: Instant
+    about: set[str]  # the jobs, and the workers' incarnations, that somebody may wait for and that were changed
 
     def rows(self, statement: str, /, **values: Any) -> list[Row]:
         """Run one statement, read to its end.

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta
 
+from planrun import client
 from planrun.client import Answer, AsyncJobHandle
 from planrun.core.coverage import Coverage
 from planrun.core.errors import Invalid
@@ -267,6 +268,7 @@ class Progress(Struct, kw_only=True):
     Attributes:
         fraction: 0.0 … 1.0; null: unknown.
         message: What the job last said.
+        left_s: How long it will still take; null: nobody knows.
     """
 
     job_id: str
@@ -275,6 +277,7 @@ class Progress(Struct, kw_only=True):
     worker: str | None = None
     fraction: float | None = None
     message: str | None = None
+    left_s: float | None = None
 
 
 class KindList(Struct, kw_only=True):
@@ -356,8 +359,17 @@ def job_answer(answer: Answer) -> JobAnswer:
     )
 
 
-def progress_of(row: JobRow) -> Progress:
-    return Progress(**{name: getattr(row, name) for name in Progress.__struct_fields__})
+def progress_of(seen: client.Progress) -> Progress:
+    job = seen.job
+    return Progress(
+        job_id=job.job_id,
+        state=job.state,
+        attempt=job.attempt,
+        worker=job.worker,
+        fraction=job.fraction,
+        message=job.message,
+        left_s=seen.left_s,
+    )
 
 
 def worker_view(row: WorkerRow) -> WorkerView:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from planrun.client import AsyncJobHandle
+from planrun.client import Answer, AsyncJobHandle, Progress
 from planrun.core.errors import Invalid, PlanrunError, ResultGone, WaitTimeout
-from planrun.core.messages import JobRow, Struct
-from planrun.web.bodies import CURSOR_MAX, JobQuery, Progress, StreamHeaders, WaitQuery, job_answer, progress_of
+from planrun.core.messages import Struct
+from planrun.web.bodies import CURSOR_MAX, JobQuery, StreamHeaders, WaitQuery, job_answer, progress_of
 from planrun.web.calls import Call
 from planrun.web.problems import problem_of
 from planrun.web.replies import json_text, write_json
@@ -54,13 +53,12 @@ class Story:
         self._call = call
         self._job = job
         self._after = after
-        self._row: JobRow | None = None
+        self._seen: Progress | None = None
         self._news = asyncio.Event()
-        self._told: tuple[JobRow | None, Progress | None] = (None, None)  # the last row without progress, and that
 
     async def lines(self) -> AsyncIterator[str]:
         """The stream, until the job has ended, the reader has left or the server stops."""
-        waiting = self._call.followers.start(self._call.client.wait(self._job.id, on_change=self._saw))
+        waiting = self._call.followers.start(self._follow())
         waiting.add_done_callback(lambda _: self._news.set())
         yield "retry: 1000\n\n"
         try:
@@ -72,9 +70,11 @@ class Story:
                     yield ": still here\n\n"
                     continue
                 self._news.clear()
-                if self._row is not None:
-                    async for line in self._tell(self._row):
-                        yield line
+                async for line in self._missed():
+                    yield line
+                seen, self._seen = self._seen, None
+                if seen is not None:
+                    yield _event("progress", progress_of(seen))
             if waiting.cancelled():
                 return
             async for line in self._missed():
@@ -85,19 +85,13 @@ class Story:
         finally:
             waiting.cancel()
 
-    def _saw(self, row: JobRow) -> None:
-        self._row = row
-        self._news.set()
-
-    async def _tell(self, row: JobRow) -> AsyncIterator[str]:
-        moved = msgspec.structs.replace(row, fraction=None, message=None)
-        progress = progress_of(row)
-        (moved_before, progress_before), self._told = self._told, (moved, progress)
-        if moved != moved_before:
-            async for line in self._missed():
-                yield line
-        if progress != progress_before:
-            yield _event("progress", progress)
+    async def _follow(self) -> Answer:
+        async for seen in self._job.stream():
+            if seen.answer is not None:
+                return seen.answer
+            self._seen = seen
+            self._news.set()
+        raise AssertionError("a stream of the client ends with the answer")
 
     async def _missed(self) -> AsyncIterator[str]:
         for row in await self._job.events():

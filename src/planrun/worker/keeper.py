@@ -33,18 +33,22 @@ class Holding:
         belief: Until when the holder may trust itself when nobody answers.
         verdict: Set once the ledger said that the lease is lost or canceled.
         on_end: Called then.
+        on_news: Called where a job says something while nothing else of it waits: the next heartbeat may come sooner.
     """
 
     lease: Lease
     belief: HeldLease
     verdict: Standing | None = None
     on_end: Callable[[], None] = field(default=lambda: None)
+    on_news: Callable[[], None] = field(default=lambda: None)
     fraction: float | None = None
     message: str | None = None
     _unsaid: bool = False
 
     def say(self, fraction: float | None, message: str | None) -> None:
         """What the job says of itself; goes out with the next heartbeat."""
+        if not self._unsaid:
+            self.on_news()
         self.fraction, self.message, self._unsaid = fraction, message, True
 
     def may_act(self, now_ms: int) -> bool:
@@ -105,7 +109,7 @@ class Keeper:
         )
         if not self._holdings:
             self._sent_ms = max(self._sent_ms, asked_ms)  # the grant was a sign of life
-        holding = self._holdings[lease.token] = Holding(lease, belief)
+        holding = self._holdings[lease.token] = Holding(lease, belief, on_news=self._changed.set)
         self._changed.set()
         return holding
 

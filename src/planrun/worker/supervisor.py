@@ -67,6 +67,7 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._recheck = asyncio.Event()
         self._draining = False
+        self._drained = False  # by an operator: what runs goes on
         self._exit_code = 0
         self._file = _identity(place.ledger)
         self._complaints = Complaints(log, tools.clock)
@@ -81,14 +82,16 @@ class Supervisor:
         """Work until told to stop.
 
         Returns:
-            The exit code: 0 after a drain, 70 if a job said that this worker is broken, 5 if the ledger's file is gone.
+            The exit code: 0 after a drain, whoever asked for it, 70 if a job said that this worker is broken, 5 if the
+            ledger's file is gone.
         """
         stop = asyncio.Event()
         keeping = asyncio.create_task(self._keeper.run(stop))
-        watching = [asyncio.create_task(self._watch()), asyncio.create_task(self._keep_rechecking())]
+        watches = (self._watch(), self._watch_state(), self._keep_rechecking())
+        watching = [asyncio.create_task(watch) for watch in watches]
         self._processes.prepare()
         try:
-            while self._may_take():
+            while not self._is_over():
                 self._wake.clear()
                 if not await self._take_work():
                     await self._pause()
@@ -106,7 +109,7 @@ class Supervisor:
     async def _take_work(self) -> bool:
         """Fill the free slots. True: something was tried, so it is worth looking again at once."""
         free = self._options.slots - len(self._running)
-        if free <= 0 or not self._has_handlers:
+        if free <= 0 or not self._has_handlers or not self._may_take():
             return False
         tried = False
         try:
@@ -190,7 +193,10 @@ class Supervisor:
             self._wake.set()
 
     def _may_take(self) -> bool:
-        return not (self._draining or self._exit_code)
+        return not (self._draining or self._drained or self._exit_code)
+
+    def _is_over(self) -> bool:
+        return bool(self._draining or self._exit_code or (self._drained and not self._running))
 
     # --- waiting and ending ---
 
@@ -210,6 +216,21 @@ class Supervisor:
                 return
             self._recheck.set()
             await self._clock.sleep(BETWEEN_LOOKS_S)
+
+    async def _watch_state(self) -> None:
+        """Somebody may have drained this worker, or have undone that. What is granted, the ledger alone decides."""
+        while True:
+            await self._ledger.changed(timeout_s=LOOK_S, about=self._row.incarnation)
+            with suppress(LedgerUnavailable):
+                row = await self._ledger.worker(self._row.incarnation)
+                self._set_drained(row is not None and row.state == "draining")
+
+    def _set_drained(self, drained: bool) -> None:
+        if drained != self._drained:
+            self._drained = drained
+            after = f"is drained: it ends when what runs has ended ({len(self._running)})"
+            log.info("worker %s %s", self._row.name, after if drained else "takes jobs again")
+            self._wake.set()
 
     async def _keep_rechecking(self) -> None:
         while True:

@@ -14,6 +14,7 @@ import apsw
 from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.coverage import OpenJobs
+from planrun.core.drains import Drain, DrainRequest
 from planrun.core.errors import Invalid, LedgerUnavailable
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
@@ -50,7 +51,7 @@ from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.sqlite.writer import SqliteTx, Writer
 from planrun.ledger.tx import Tx
-from planrun.ledger.verbs import duties, ending, fleet, holding, intake, outlook, pausing, reading
+from planrun.ledger.verbs import draining, duties, ending, fleet, holding, intake, outlook, pausing, reading
 
 T = TypeVar("T")
 
@@ -76,7 +77,7 @@ class SqliteLedger:
             refuse_unsafe(place.ledger)
             self._turnstile = Turnstile(place.turn)
             connection = self._open(wait_s)
-            self._wakeup = Wakeup(place.wake)
+            self._wakeup = Wakeup(place.wake, place.wakes)
         self._reader = connect(place.ledger, read_only=True)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="planrun-ledger-reader")
         self._writer = Writer(
@@ -140,6 +141,21 @@ class SqliteLedger:
     async def workers(self) -> list[WorkerRow]:
         return await self._read(fleet.workers)
 
+    async def drain(self, request: DrainRequest) -> list[str]:
+        return await self._write(partial(draining.drain, request=request))
+
+    async def undrain(self, request: DrainRequest) -> list[str]:
+        return await self._write(partial(draining.undrain, request=request))
+
+    async def drains(self, limit: int) -> list[Drain]:
+        return await self._read(partial(draining.drains, limit=limit))
+
+    async def job_ids(self, prefix: str, limit: int) -> list[str]:
+        return await self._read(partial(reading.job_ids, prefix=prefix, limit=limit))
+
+    async def ended(self, since_ms: int) -> dict[str, int]:
+        return await self._read(partial(reading.ended, since_ms=since_ms))
+
     async def counts(self, namespace: str | None) -> dict[str, int]:
         return await self._read(partial(reading.counts, namespace=namespace))
 
@@ -150,6 +166,9 @@ class SqliteLedger:
 
     async def register(self, worker: WorkerRow) -> None:
         await self._write(partial(fleet.register, worker=worker), urgent=True)
+
+    async def worker(self, incarnation: str) -> WorkerRow | None:
+        return await self._read(partial(fleet.worker, incarnation=incarnation))
 
     async def offers(self, query: OfferQuery) -> list[Offer]:
         return await self._read(partial(fleet.offers, query=query))
@@ -227,8 +246,8 @@ class SqliteLedger:
     async def backup(self, path: str) -> None:
         await asyncio.get_running_loop().run_in_executor(self._reading, self._copy_to, Path(path))
 
-    async def changed(self, *, timeout_s: float) -> None:
-        await self._wakeup.changed(timeout_s=timeout_s)
+    async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
+        await self._wakeup.changed(timeout_s=timeout_s, about=about)
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the file."""

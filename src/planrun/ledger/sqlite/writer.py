@@ -49,6 +49,7 @@ class SqliteTx:
     def __init__(self, connection: apsw.Connection, now: Instant) -> None:
         self._connection = connection
         self.now = now
+        self.about: set[str] = set()
 
     def rows(self, name: str, /, **values: Any) -> list[Row]:
         text, has_rows = prepared(name)
@@ -216,7 +217,7 @@ class Writer:
             if changed and whole:
                 self._access.wrote(asked_s=self._asked_s)
         if changed:
-            self._wakeup.touch()
+            self._wakeup.touch(tx.about if whole else None)
         for call, answer in answers:
             if isinstance(answer, BaseException):
                 call.answer.set_exception(answer)

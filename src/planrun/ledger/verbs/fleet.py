@@ -10,7 +10,8 @@ from planrun.core import routing
 from planrun.core.life import Reason, State
 from planrun.core.messages import Failure, Handler, Offer, OfferQuery, WorkerRow
 from planrun.core.pauses import find_pause
-from planrun.ledger.tx import Row, Tx, dump, load
+from planrun.ledger.tx import Row, Tx, dump, load, one
+from planrun.ledger.verbs.draining import end_drain
 from planrun.ledger.verbs.ending import end_queued
 from planrun.ledger.verbs.pausing import open_pauses
 
@@ -18,7 +19,9 @@ SLICE = 200
 
 
 def register(tx: Tx, worker: WorkerRow) -> None:
-    """Write down a worker, or its new state."""
+    """Write down a worker, or its new state. One that goes by itself cannot be called back."""
+    if worker.state != "ready":
+        end_drain(tx, worker.incarnation)
     tx.rows(
         "put_worker",
         incarnation=worker.incarnation,
@@ -40,6 +43,12 @@ def register(tx: Tx, worker: WorkerRow) -> None:
 def workers(tx: Tx, *, since_ms: int = 0) -> list[WorkerRow]:
     """Every worker seen since then (wall clock), the latest first."""
     return [worker_row(row) for row in tx.rows("workers", since_ms=since_ms)]
+
+
+def worker(tx: Tx, incarnation: str) -> WorkerRow | None:
+    """One worker process."""
+    row = one(tx, "worker", incarnation=incarnation)
+    return worker_row(row) if row is not None else None
 
 
 def worker_row(row: Row) -> WorkerRow:

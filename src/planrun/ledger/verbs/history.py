@@ -6,5 +6,6 @@ from planrun.ledger.tx import Tx
 
 
 def note(tx: Tx, job_id: str, what: str, *, attempt: int | None = None, who: str = "", detail: str = "") -> None:
-    """Add a line, in the transaction of the change that it tells of."""
+    """Add a line, in the transaction of the change that it tells of, and wake those who wait for the job."""
+    tx.about.add(job_id)
     tx.rows("insert_event", job_id=job_id, wall_ms=tx.now.wall_ms, what=what, attempt=attempt, who=who, detail=detail)

@@ -133,7 +133,8 @@ def renew(tx: Tx, request: RenewRequest) -> list[Standing]:
         lease = beat.lease
         held = tx.rows("renew", **_fence(lease), now_ms=tx.now.boot_ms, lease_ms=request.lease_ms)
         if held and (beat.fraction is not None or beat.message is not None):
-            tx.rows("say_progress", **_fence(lease), fraction=beat.fraction, message=beat.message)
+            said = {"fraction": beat.fraction, "message": beat.message, "wall_ms": tx.now.wall_ms}
+            tx.rows("say_progress", **_fence(lease), **said)
         standings.append(HELD if held else lost_or_canceled(tx, lease))
     return standings
 

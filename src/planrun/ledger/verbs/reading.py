@@ -12,7 +12,8 @@ from planrun.ledger.tx import Row, Tx, load, one
 _PLAIN = (
     "job_id", "namespace", "kind", "version", "key", "attempt", "failures", "max_attempts", "losses", "max_losses",
     "handbacks", "max_handbacks", "priority", "token", "incarnation", "worker", "lease_until_ms", "not_before_ms",
-    "fraction", "message", "retry_of", "created_at_ms", "ended_at_ms", "deadline_at_ms",
+    "fraction", "message", "began_fraction", "began_at_ms", "retry_of", "created_at_ms", "ended_at_ms",
+    "deadline_at_ms",
 )  # fmt: skip
 
 
@@ -73,6 +74,16 @@ def counts(tx: Tx, namespace: str | None) -> dict[str, int]:
     """Jobs per state; every state is named."""
     found = {row["state"]: row["jobs"] for row in tx.rows("counts", namespace=namespace)}
     return {state.value: found.get(state.value, 0) for state in State}
+
+
+def ended(tx: Tx, since_ms: int) -> dict[str, int]:
+    """Jobs that ended since then (wall clock), per state."""
+    return {row["state"]: row["jobs"] for row in tx.rows("ended", since_ms=since_ms)}
+
+
+def job_ids(tx: Tx, prefix: str, limit: int) -> list[str]:
+    """The ids that begin like this, in order."""
+    return [row["job_id"] for row in tx.rows("job_ids", prefix=prefix, limit=limit)]
 
 
 def violations(tx: Tx) -> list[str]:

@@ -1,4 +1,4 @@
-SELECT j.*, w.name AS worker, a.fraction, a.message,
+SELECT j.*, w.name AS worker, a.fraction, a.message, a.began_fraction, a.began_at_ms,
        (j.state = 'canceled' AND coalesce(a.stopped, 1) = 0) AS stopping,
        (SELECT count(*) FROM outbox
          WHERE msg_id >= 'result:' || :job_id || ':' AND msg_id < 'result:' || :job_id || char(59) AND confirmed = 0) AS undelivered

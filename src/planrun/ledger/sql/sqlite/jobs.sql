@@ -1,4 +1,4 @@
-SELECT j.*, w.name AS worker, a.fraction, a.message,
+SELECT j.*, w.name AS worker, a.fraction, a.message, a.began_fraction, a.began_at_ms,
        (j.state = 'canceled' AND coalesce(a.stopped, 1) = 0) AS stopping
   FROM job AS j
   LEFT JOIN attempt AS a ON a.job_id = j.job_id AND a.attempt = j.attempt

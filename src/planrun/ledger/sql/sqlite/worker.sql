@@ -1,0 +1,1 @@
+SELECT * FROM worker WHERE incarnation = :incarnation;
