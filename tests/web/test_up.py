@@ -108,10 +108,10 @@ def eventually(ask: Callable[[], Any], *, within_s: float = 30) -> Any:
     return answer
 
 
-def opened(up: Up, path: str) -> socket.socket:
+def opened(up: Up, path: str, *, header: str = "accept: */*") -> socket.socket:
     """A request that is sent and not answered yet."""
     connection = socket.create_connection(("127.0.0.1", up.port), timeout=30)
-    connection.sendall(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n".encode())
+    connection.sendall(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n{header}\r\nconnection: close\r\n\r\n".encode())
     return connection
 
 
@@ -142,6 +142,25 @@ def test_a_job_goes_from_submit_to_file_over_http(folder: Path) -> None:
         assert up.ask("GET", "/v1/jobs/r1/logs") == (200, b"at work\n")
         assert b"event: end" in stream
         assert up.stop()[0] == Exit.FINISHED
+
+
+def test_a_stream_is_read_while_the_job_runs_and_goes_on_where_it_broke_off(folder: Path) -> None:
+    with started() as up:
+        _, job = up.ask("POST", "/v1/jobs", {"kind": "preview", "params": {"naps": 2000}})
+        path = f"/v1/jobs/{job['job_id']}/stream"
+        first = b""
+        with opened(up, path) as stream:
+            while b'"what":"granted"' not in first:
+                first += stream.recv(65536)
+        last_id = re.findall(rb"^id: (\d+)$", first, re.MULTILINE)[-1].decode()
+        again = opened(up, path, header=f"Last-Event-ID: {last_id}")
+        up.ask("POST", f"/v1/jobs/{job['job_id']}/cancel", {"who": "ann"})
+        rest = read_all(again)
+
+        assert b"event: end" not in first
+        assert b'"what":"submitted"' not in rest
+        assert b'"what":"canceled"' in rest
+        assert b"event: end" in rest
 
 
 def test_who_sends_far_too_much_reads_why_it_was_refused(folder: Path) -> None:

@@ -17,7 +17,7 @@ from planrun.client import Answer, AsyncJobHandle
 from planrun.core.coverage import Coverage
 from planrun.core.errors import Invalid
 from planrun.core.life import Reason, State
-from planrun.core.messages import AttemptRow, EventRow, Failure, Handler, JobRow, Struct, WorkerRow
+from planrun.core.messages import AttemptRow, EventRow, Failure, Handler, JobRow, Struct
 from planrun.core.pauses import Pause
 
 WAIT_S_MAX = 600
@@ -372,7 +372,8 @@ def progress_of(seen: client.Progress) -> Progress:
     )
 
 
-def worker_view(row: WorkerRow) -> WorkerView:
+def worker_view(row: Struct) -> WorkerView:
+    """Those of its fields that concern everybody."""
     return WorkerView(**{name: getattr(row, name) for name in WorkerView.__struct_fields__})
 
 
