@@ -141,7 +141,7 @@ async def test_what_is_no_submit_and_no_id_is_refused(url: str) -> None:
         job = await client.submit("preview")
         with pytest.raises(Invalid, match="pass a Submit"):
             await client.submit_many(["preview"])  # type: ignore[list-item]
-        with pytest.raises(Invalid, match="pass a job id"):
+        with pytest.raises(Invalid, match="job: pass text"):
             await client.wait(job)  # type: ignore[arg-type]
 
 

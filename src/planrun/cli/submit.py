@@ -14,7 +14,7 @@ from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json
 from planrun.cli.wait import print_answer, waiting
 from planrun.client import Answer, AsyncClient, AsyncJobHandle, Submit
-from planrun.client.content import timeout_ms
+from planrun.client.arguments import timeout_ms
 from planrun.core.errors import Invalid
 from planrun.core.life import State
 

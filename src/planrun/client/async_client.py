@@ -8,7 +8,8 @@ from typing import Unpack
 
 import msgspec
 
-from planrun.client.content import SECONDS_MAX, Asked, Submit, SubmitOptions, ask, timeout_ms
+from planrun.client.arguments import check_seconds, check_text, timeout_ms
+from planrun.client.content import Asked, Submit, SubmitOptions, ask
 from planrun.client.handle import AsyncJobHandle
 from planrun.client.living import find_dead
 from planrun.client.waiting import Waiting
@@ -91,6 +92,8 @@ class AsyncClient(Waiting):
         """
         wall_ms = self._clock.now().wall_ms
         requests = []
+        if not isinstance(submits, Iterable):
+            raise Invalid(f"pass a list of Submit, not {submits!r:.80}")
         for submit in submits:
             if not isinstance(submit, Submit):
                 raise Invalid(f"pass a Submit for each job, not {submit!r:.80}")
@@ -133,6 +136,7 @@ class AsyncClient(Waiting):
         Raises:
             UnknownJob: No such job.
         """
+        _check_words(who, why)
         row = await self.show(job)
         return await self._ledger.cancel(CancelRequest(namespace=row.namespace, job_id=row.job_id, who=who, why=why))
 
@@ -153,6 +157,7 @@ class AsyncClient(Waiting):
             Invalid: It is open, or it finished; or an input is gone. Nothing was submitted.
             LedgerUnavailable: Still no answer.
         """
+        _check_words(who, why)
         old = await self.show(job)
         if old.state not in (State.FAILED, State.CANCELED):
             advice = "cancel it first" if old.state not in ENDED else "submit it anew, without its key, to run it again"
@@ -229,6 +234,7 @@ class AsyncClient(Waiting):
         Raises:
             Invalid: No such worker lives; or open jobs would be left without one. Nothing was changed.
         """
+        _check_words(who, why)
         chosen = await self._alive(worker)
         if not force:
             left = await self._left_without({row.incarnation for row in chosen})
@@ -247,11 +253,13 @@ class AsyncClient(Waiting):
         Raises:
             Invalid: No such worker lives.
         """
+        _check_words(who, why)
         chosen = await self._alive(worker)
         request = DrainRequest(incarnations=tuple(row.incarnation for row in chosen), who=who, why=why)
         return _names(chosen, await self._ledger.undrain(request))
 
     async def _alive(self, name: str) -> Sequence[WorkerRow]:
+        check_text("worker", name)
         workers = await self._ledger.workers()
         dead = await find_dead(workers, wall_ms=self._clock.now().wall_ms)
         alive = [row for row in workers if row.incarnation not in dead and row.state != "gone"]
@@ -276,6 +284,7 @@ class AsyncClient(Waiting):
             Invalid: There is a file already, or none can be made there.
             LedgerUnavailable: It failed, or the ledger is damaged; nothing was left behind.
         """
+        check_text("path", str(path))
         await self._ledger.backup(str(path))
 
     async def collect(self, *, grace_s: float, scratch: Path | None = None) -> Sequence[str]:
@@ -292,8 +301,7 @@ class AsyncClient(Waiting):
             Invalid: Not a span of time.
             StorageError: Some of it could not be removed.
         """
-        if not 0 <= grace_s < SECONDS_MAX:
-            raise Invalid(f"grace {grace_s}: use seconds, 0 or more")
+        check_seconds("grace_s", grace_s)
         gone: list[str] = []
         root = scratch_root(self._place, scratch)
         collector = Collector(self._ledger, self._store, scratch=root, gc_grace_s=grace_s, tell=gone.append)
@@ -306,10 +314,17 @@ def _names(workers: Sequence[WorkerRow], incarnations: Collection[str]) -> Seque
     return [row.name for row in workers if row.incarnation in incarnations]
 
 
+def _check_words(who: str, why: str) -> None:
+    check_text("who", who)
+    check_text("why", why)
+
+
 def _set_of(kind: str, namespace: str, who: str, why: str) -> PauseRequest:
     for what, name in (("kind", kind), ("namespace", namespace)):
+        check_text(what, name)
         if name and not is_name(name):
             raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
+    _check_words(who, why)
     return PauseRequest(kind=kind, namespace=namespace, who=who, why=why)
 
 

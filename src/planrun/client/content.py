@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 from urllib.parse import unquote, urlsplit
 
+from planrun.client.arguments import check_text, is_seconds, is_utf8, is_whole
 from planrun.config import PARAMS_BYTES_MAX
 from planrun.core.errors import Invalid
 from planrun.core.messages import SubmitRequest
@@ -28,7 +29,6 @@ from planrun.core.values import check_json
 
 KEY_CHARS_MAX = 512
 PRIORITY_MAX = 2**31 - 1
-SECONDS_MAX = 1e10
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -160,17 +160,6 @@ def ask(submit: Submit, *, request_id: str, wall_ms: int) -> Asked:
     return Asked(request, unreadable)
 
 
-def timeout_ms(timeout_s: float) -> int:
-    """How long to try or to wait, in milliseconds.
-
-    Raises:
-        Invalid: Not so many seconds.
-    """
-    if not _is_seconds(timeout_s):
-        raise Invalid(f"timeout_s {timeout_s!r}: use seconds, 0 or more")
-    return int(timeout_s * 1000)
-
-
 def _check_names(submit: Submit) -> None:
     named: list[tuple[str, object]] = [
         ("kind", submit.kind),
@@ -185,20 +174,19 @@ def _check_names(submit: Submit) -> None:
         if not isinstance(name, str) or not is_name(name):
             raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
     for what, text in (("key", submit.key), ("request_id", submit.request_id)):
-        if text is not None and not (isinstance(text, str) and 0 < len(text) <= KEY_CHARS_MAX and _is_utf8(text)):
+        if text is not None and not (isinstance(text, str) and 0 < len(text) <= KEY_CHARS_MAX and is_utf8(text)):
             raise Invalid(f"{what}: pass text of 1 to {KEY_CHARS_MAX} characters, not {text!r:.80}")
-    if not isinstance(submit.who, str) or not _is_utf8(submit.who):
-        raise Invalid(f"who: pass text, not {submit.who!r:.80}")
+    check_text("who", submit.who)
 
 
 def _check_numbers(submit: Submit) -> None:
-    if not _is_whole(submit.priority) or abs(submit.priority) > PRIORITY_MAX:
+    if not is_whole(submit.priority) or abs(submit.priority) > PRIORITY_MAX:
         raise Invalid(f"priority {submit.priority!r}: use a whole number between -{PRIORITY_MAX} and {PRIORITY_MAX}")
-    if not _is_whole(submit.max_attempts) or not 1 <= submit.max_attempts <= PRIORITY_MAX:
+    if not is_whole(submit.max_attempts) or not 1 <= submit.max_attempts <= PRIORITY_MAX:
         raise Invalid(f"max_attempts {submit.max_attempts!r}: use a whole number, at least 1")
-    if not _is_seconds(submit.delay_s):
+    if not is_seconds(submit.delay_s):
         raise Invalid(f"delay_s {submit.delay_s!r}: use seconds from now, 0 or more")
-    if submit.deadline_s is not None and (not _is_seconds(submit.deadline_s) or submit.deadline_s == 0):
+    if submit.deadline_s is not None and (not is_seconds(submit.deadline_s) or submit.deadline_s == 0):
         raise Invalid(f"deadline_s {submit.deadline_s!r}: use seconds from now, more than 0")
 
 
@@ -217,24 +205,6 @@ def _texts(what: str, given: object) -> Sequence[str]:
     return given
 
 
-def _is_utf8(text: str) -> bool:
-    """Can it be stored and sent? A lone surrogate or a NUL cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)
-
-
-def _is_seconds(number: object) -> bool:
-    """0 or more, and not so far away that a date no longer holds it."""
-    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number < SECONDS_MAX
-
-
 def _local_path(name: str, uri: str | Path) -> Path:
     if isinstance(uri, os.PathLike):
         uri = os.fspath(uri)
@@ -247,7 +217,7 @@ def _local_path(name: str, uri: str | Path) -> Path:
         uri = unquote(parts.path)
     elif "://" in uri:
         raise Invalid(f"input {name}: {uri}: unknown scheme; copy it to a local file and pass the path")
-    if not _is_utf8(uri):
+    if not is_utf8(uri):
         raise Invalid(f"input {name}: {uri!r}: the path is not valid UTF-8 text; rename the file")
     return Path(uri).expanduser().absolute()
 

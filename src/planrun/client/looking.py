@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from planrun.client.content import SECONDS_MAX
+from planrun.client.arguments import check_count, check_seconds, check_text, is_whole
 from planrun.client.joblog import LogTail, has_text
 from planrun.client.living import find_dead
 from planrun.clock import BlockingClock, Clock, SystemClock
@@ -26,6 +26,7 @@ from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 from planrun.wiring import blocking_view, open_ledger, open_store
 
+CURSOR_MAX = 2**63
 ALIKE_MAX = 5  # ids that are named where a beginning is not enough
 _BEGINNING = re.compile(r"[0-9A-Fa-f-]{6,35}")
 
@@ -112,12 +113,16 @@ class Looking:
         Raises:
             Invalid: No such state, a limit below 1, or a span that is none.
         """
-        if limit < 1:
-            raise Invalid(f"limit {limit}: use 1 or more")
-        if since_s is not None and not 0 <= since_s < SECONDS_MAX:
-            raise Invalid(f"since {since_s}: use seconds back from now, 0 or more")
-        if state is not None and state not in set(State):
-            raise Invalid(f"state {state!r}: use one of {', '.join(State)}")
+        check_count("limit", limit)
+        if since_s is not None:
+            check_seconds("since_s", since_s)
+        if before is not None and not (is_whole(before) and abs(before) < CURSOR_MAX):
+            raise Invalid(f"before {before!r:.80}: pass the cursor of the page before")
+        if state is not None and state not in list(State):
+            raise Invalid(f"state {state!r:.80}: use one of {', '.join(State)}")
+        for what, text in (("namespace", namespace), ("kind", kind), ("version", version), ("key", key)):
+            if text is not None:
+                check_text(what, text)
         query = ListQuery(
             namespace=namespace,
             kind=kind,
@@ -150,9 +155,7 @@ class Looking:
             Invalid: It had no such attempt.
         """
         row = await self.show(job)
-        if attempt is not None and not 1 <= attempt <= row.attempt:
-            raise Invalid(f"{row.job_id} has attempts 1 to {row.attempt}, no attempt {attempt}")
-        number = attempt or await self._newest_log(row)
+        number = await self._newest_log(row) if attempt is None else attempt_of(row, attempt)
         return await asyncio.to_thread(LogTail(self._place.log_of(row.job_id, number)).read, last=True)
 
     async def _newest_log(self, row: JobRow) -> int:
@@ -193,8 +196,8 @@ class Looking:
         Raises:
             Invalid: A limit below 1.
         """
-        if limit is not None and limit < 1:
-            raise Invalid(f"limit {limit}: use 1 or more")
+        if limit is not None:
+            check_count("limit", limit)
         return await self._ledger.pauses(limit)
 
     async def drains(self, *, limit: int = 50) -> Sequence[Drain]:
@@ -203,8 +206,7 @@ class Looking:
         Raises:
             Invalid: A limit below 1.
         """
-        if limit < 1:
-            raise Invalid(f"limit {limit}: use 1 or more")
+        check_count("limit", limit)
         return await self._ledger.drains(limit)
 
     async def ended(self, *, within_s: float) -> dict[str, int]:
@@ -213,12 +215,13 @@ class Looking:
         Raises:
             Invalid: Not a span of time.
         """
-        if not 0 <= within_s < SECONDS_MAX:
-            raise Invalid(f"within {within_s}: use seconds back from now, 0 or more")
+        check_seconds("within_s", within_s)
         return await self._ledger.ended(self._clock.now().wall_ms - int(within_s * 1000))
 
     async def counts(self, *, namespace: str | None = None) -> dict[str, int]:
         """Jobs per state."""
+        if namespace is not None:
+            check_text("namespace", namespace)
         return await self._ledger.counts(namespace)
 
     async def workers(self) -> Sequence[WorkerRow]:
@@ -230,8 +233,9 @@ class Looking:
         return await self._ledger.violations()
 
     async def _row(self, job: str, namespace: str | None) -> JobRow:
-        if not isinstance(job, str):
-            raise Invalid(f"pass a job id or request id, not {job!r:.80}")
+        check_text("job", job)
+        if namespace is not None:
+            check_text("namespace", namespace)
         row = await self._ledger.job(namespace, job)
         if row is None:
             job_id = await self._id_from(job)
@@ -266,3 +270,14 @@ class Looking:
         if self._opened is None:
             raise PlanrunError("this client is not open: use it inside `async with AsyncClient(…) as planrun:`")
         return self._opened
+
+
+def attempt_of(row: JobRow, attempt: int) -> int:
+    """One attempt of a job, by its number.
+
+    Raises:
+        Invalid: It had no such attempt.
+    """
+    if not is_whole(attempt) or not 1 <= attempt <= row.attempt:
+        raise Invalid(f"{row.job_id} has attempts 1 to {row.attempt}, no attempt {attempt!r:.80}")
+    return attempt

@@ -99,7 +99,7 @@ class Client:
 
     def submit_many(self, submits: Iterable[Submit], *, timeout_s: float = SUBMIT_TIMEOUT_S) -> Sequence[JobHandle]:
         """See `AsyncClient.submit_many`."""
-        submits = tuple(submits)
+        submits = tuple(submits) if isinstance(submits, Iterable) else submits
         return [self._held(job) for job in self._ask(lambda client: client.submit_many(submits, timeout_s=timeout_s))]
 
     def cancel(self, job: str, *, why: str = "", who: str = "") -> CancelReply:

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from planrun.client.answer import Answer, answer_of
-from planrun.client.content import timeout_ms
+from planrun.client.arguments import timeout_ms
 from planrun.client.joblog import LogPart, LogTail
-from planrun.client.looking import Looking
-from planrun.core.errors import Invalid, LedgerUnavailable, ResultGone, WaitTimeout
+from planrun.client.looking import Looking, attempt_of
+from planrun.core.errors import LedgerUnavailable, ResultGone, WaitTimeout
 from planrun.core.life import ENDED, State
 from planrun.core.messages import EventRow, JobRow
 from planrun.core.progress import left_ms
@@ -124,9 +124,7 @@ class Waiting(Looking):
             Invalid: It had no such attempt.
         """
         found = await self.show(job)
-        number = attempt or await self._newest_log(found)
-        if not 1 <= number <= found.attempt:
-            raise Invalid(f"{found.job_id} has attempts 1 to {found.attempt}, no attempt {number}")
+        number = await self._newest_log(found) if attempt is None else attempt_of(found, attempt)
         tail = LogTail(self._place.log_of(found.job_id, number))
         async for row in self._rows(found.job_id, None, every_s=LOG_EVERY_S):
             while True:
