@@ -69,6 +69,7 @@ async def test_what_is_not_there_is_a_problem_too(url: str) -> None:
         assert refused(nowhere) == (404, "no-such-route")
         assert refused(wrong) == (405, "wrong-method")
         assert wrong.headers["allow"] == "GET, HEAD, POST"
+        assert (await stage.http.get("/v1/bulk")).headers["allow"] == "POST"
 
 
 async def test_a_mistake_of_planrun_is_a_problem_and_no_traceback(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

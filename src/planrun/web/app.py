@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route as PathRoute
+from starlette.routing import compile_path
 
 from planrun.client import AsyncClient
 from planrun.core.errors import PlanrunError
@@ -90,17 +91,17 @@ async def _refuse(request: Request, error: Exception) -> Response:
 async def _refuse_path(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
-    if error.status_code == WRONG_METHOD.status:
-        # One path may have a route for each method: together they say which there are.
-        known = sorted(
-            {route.method for route in EVERY_ROUTE if PathRoute(route.path, page).path_regex.match(path)} | {"HEAD"}
-        )
-        refusal = Refused(
-            WRONG_METHOD, f"{request.method} {path:.200}: use {' or '.join(known)}", {"allow": ", ".join(known)}
-        )
-    else:
-        refusal = Refused(NO_ROUTE, f"{path:.200}: there is no such path; / lists what is here")
-    return problem_response(refusal)
+    if error.status_code != WRONG_METHOD.status:
+        return problem_response(Refused(NO_ROUTE, f"{path:.200}: there is no such path; / lists what is here"))
+    known = methods_of(path)
+    detail = f"{request.method} {path:.200}: use {' or '.join(known)}"
+    return problem_response(Refused(WRONG_METHOD, detail, {"allow": ", ".join(known)}))
+
+
+def methods_of(path: str) -> list[str]:
+    """What a path knows. It has a route for each method, and a HEAD with every GET."""
+    methods = {route.method for route in EVERY_ROUTE if compile_path(route.path)[0].match(path)}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
 
 async def _refuse_disk(request: Request, error: Exception) -> Response:
