@@ -43,6 +43,9 @@ from planrun.core.presence import Presence
 from planrun.core.why import Why
 from planrun.orchestrator.outbox import DELIVERY_TIMEOUT_S
 from planrun.orchestrator.sweeper import UNSUPPORTED_AFTER_MS
+from planrun.web.app import EVERY_ROUTE
+from planrun.web.openapi import document
+from planrun.web.problems import FAULTS
 from planrun.worker.keeper import PROGRESS_MS
 from planrun.worker.options import WorkerOptions
 
@@ -219,6 +222,23 @@ def in_json(hint: Any) -> str:
     return "object"
 
 
+def http_routes() -> str:
+    paths = document(EVERY_ROUTE)["paths"]
+    rows = []
+    for route in EVERY_ROUTE:
+        operation = paths[route.path][route.method.lower()]
+        takes = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] != "path"]
+        takes += ["body"] if "requestBody" in operation else []
+        name = f"`{route.method} {route.path}`"
+        rows.append((name, operation["summary"], ", ".join(f"`{one}`" for one in takes)))
+    return table(("route", "what it does", "takes"), rows)
+
+
+def http_problems() -> str:
+    rows = [(f"`{fault.slug}`", str(fault.status), fault.title) for fault in FAULTS]
+    return table(("type", "status", "title"), rows)
+
+
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [heads, tuple("---" for _ in heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -290,6 +310,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "fixed-limits": fixed_limits,
     "exit-codes": exit_codes,
     "commands": commands,
+    "http-routes": http_routes,
+    "http-problems": http_problems,
     "json-verbs": json_verbs,
     "json-shapes": json_shapes,
 }

@@ -15,6 +15,8 @@ from planrun.core.errors import Invalid
 
 TRUSTED = "?filesystem=trusted"  # at the end of an address: the ledger may lie on a filesystem that looks shared
 URL_VARIABLE = "PLANRUN_URL"
+TOKEN_VARIABLE = "PLANRUN_TOKEN"
+TOKEN_CHARS_MIN = 16
 PARAMS_BYTES_MAX = 256 * 1024
 VALUE_BYTES_MAX = 256 * 1024
 
@@ -112,3 +114,18 @@ def place_of(url: str) -> Place:
 def url_from(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
     """The address to use: the given one, else PLANRUN_URL, else planrun.db in this folder."""
     return given or environment.get(URL_VARIABLE) or "sqlite:///planrun.db"
+
+
+def token_from(environment: Mapping[str, str] = os.environ) -> str:
+    """The secret that the HTTP API asks for; empty: it asks for none.
+
+    Raises:
+        Invalid: It could be guessed, or not be sent in a header.
+    """
+    token = environment.get(TOKEN_VARIABLE, "")
+    if token and not (len(token) >= TOKEN_CHARS_MIN and token.isascii() and token.isprintable() and " " not in token):
+        raise Invalid(
+            f"{TOKEN_VARIABLE}: use at least {TOKEN_CHARS_MIN} ASCII characters without spaces, "
+            "such as the output of: openssl rand -hex 16"
+        )
+    return token

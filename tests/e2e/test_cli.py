@@ -350,7 +350,7 @@ def test_check_reports_a_module_that_is_broken(planrun: Planrun, folder: Path) -
 
 
 def test_a_job_runs_from_submit_to_file_under_up_and_a_killed_worker_comes_back(planrun: Planrun) -> None:
-    with started("up", "film_jobs", "--lease-s", "2") as up:
+    with started("up", "film_jobs", "--lease-s", "2", "--no-http") as up:
         _, out, _ = planrun("submit", "preview", "--wait", "--json", "--request-id", "r1", "--timeout-s", "60")
         answer = strict_json(out)
         failed, words, _ = planrun("submit", "preview", "bad=true", "--wait", "--timeout-s", "60")

@@ -18,6 +18,7 @@ import pytest
 
 import planrun
 
+from .doors import DOORS
 from .fences import CLAUSES, SECOND_LINE, Fence
 from .retention import RETENTION
 from .rules import CORE_RULES, RULES
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = Path(planrun.__file__).parent
 pytestmark = pytest.mark.slow
 
-FENCES = [*CLAUSES, *RULES, *CORE_RULES, *RETENTION, *SECOND_LINE]
+FENCES = [*CLAUSES, *RULES, *CORE_RULES, *RETENTION, *SECOND_LINE, *DOORS]
 RunTests = Callable[[Path, Iterable[str]], int]
 
 

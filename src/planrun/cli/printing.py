@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from planrun.core.plain import plain
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNCUT = 10_000  # columns of a pipe: nothing that a script reads is cut or folded
@@ -19,13 +20,13 @@ _UNCUT = 10_000  # columns of a pipe: nothing that a script reads is cut or fold
 
 def print_json(value: Any) -> None:
     """One JSON document, ASCII, every field present."""
-    json.dump(_plain(value), sys.stdout, allow_nan=False, indent=2)
+    json.dump(plain(value), sys.stdout, allow_nan=False, indent=2)
     sys.stdout.write("\n")
 
 
 def print_json_line(value: Any) -> None:
     """One JSON document in one line, at once: for whoever follows."""
-    print(json.dumps(_plain(value), allow_nan=False), flush=True)
+    print(json.dumps(plain(value), allow_nan=False), flush=True)
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -69,13 +70,3 @@ def _print(table: Table) -> None:
         console.print(table)
     for line in captured.get().splitlines():
         sys.stdout.write(f"{line.rstrip()}\n")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, msgspec.Struct):
-        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

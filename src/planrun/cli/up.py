@@ -1,4 +1,4 @@
-"""`planrun up`: a worker that comes back."""
+"""`planrun up`: a worker that comes back, and the HTTP API beside it."""
 
 from __future__ import annotations
 
@@ -7,34 +7,101 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
-from planrun.cli.asking import TOKENS, Modules, Url, with_client
+from cyclopts import Parameter
+
+from planrun.cli.asking import TOKENS, Flag, Modules, Url, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.worker import WorkerFlags
 from planrun.client import AsyncClient
-from planrun.config import place_of, url_from
+from planrun.config import place_of, token_from, url_from
+from planrun.core.errors import Invalid
 
+if TYPE_CHECKING:
+    from planrun.web.server import HttpServer
+
+LISTEN = "127.0.0.1:8470"
+LISTEN_FLAG, NO_HTTP_FLAG = "--listen", "--no-http"
 PAUSE_S_MAX = 30.0
 STEADY_S = 60.0  # a worker that has lived so long has started well: the next pause is short again
 FINAL = {Exit.FINISHED, Exit.USAGE}  # starting again would change nothing
 
 
-def up(*modules: Modules, flags: WorkerFlags = WorkerFlags(), url: Url = None) -> int:  # noqa: B008
-    """Run a worker, and start it again when it breaks. Creates the ledger if there is none.
+def up(
+    *modules: Modules,
+    flags: WorkerFlags = WorkerFlags(),  # noqa: B008
+    listen: Annotated[str | None, Parameter(name=LISTEN_FLAG)] = None,
+    no_http: Annotated[Flag, Parameter(name=NO_HTTP_FLAG)] = False,
+    url: Url = None,
+) -> int:
+    """Run a worker, start it again when it breaks, and serve the HTTP API. Creates the ledger if there is none.
 
-    SIGTERM and Ctrl-C go to the worker, which hands its jobs back; then this ends too.
+    SIGTERM and Ctrl-C end the API at once and go to the worker, which hands its jobs back; then this ends too.
 
     For example:
 
       planrun up media.jobs --slots 2
+      planrun up media.jobs --listen 127.0.0.1:9000
+
+    Args:
+        listen: HOST:PORT of the HTTP API; without it 127.0.0.1:8470. Others than this box need PLANRUN_TOKEN to be set.
+        no_http: Serve no HTTP API.
     """
     flags.options(modules)  # what cannot be right is said here, not by a child that is started again and again
     with_client(url, _touch, may_create=True)
     place = place_of(url_from(url))
+    api = None if no_http else _open_api(url_from(url), listen)
     say(f"ledger {place.ledger}, results {place.store}, logs {place.logs}, scratch {flags.scratch or place.scratch}")
-    return Keeper([sys.executable, "-m", "planrun.cli", "worker", *TOKENS.get()[1:]]).run()
+    keeper = Keeper([sys.executable, "-m", "planrun.cli", "worker", *_of_worker(TOKENS.get()[1:])])
+    if api is None:
+        return keeper.run()
+    api.start()
+    try:
+        return keeper.run(on_stop=api.tell)
+    finally:
+        api.stop()
+
+
+def _open_api(url: str, listen: str | None) -> HttpServer | None:
+    """The HTTP API, listening but not yet serving; None where its packages are missing and nobody asked for it.
+
+    Raises:
+        Invalid: It cannot listen there, or its packages are missing and somebody asked for it.
+    """
+    try:
+        # Not everybody has it, and the other commands must not load it.
+        from planrun.web.server import HttpServer, address_of, open_socket  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        missing = (
+            f"{error.name} is not installed; for the HTTP API: pip install 'planrun[web]' (in a checkout '.[web]')"
+        )
+        if listen is not None:
+            raise Invalid(missing) from None
+        say(missing)
+        return None
+    token = token_from()
+    listening = open_socket(listen or LISTEN, token=token)
+    say(f"HTTP API at {address_of(listening)}{', with a token' if token else ''}")
+    return HttpServer(url, listening, token=token)
+
+
+def _of_worker(tokens: Sequence[str]) -> list[str]:
+    """The command line without what `planrun worker` does not know."""
+    kept: list[str] = []
+    left = iter(tokens)
+    for token in left:
+        if token == LISTEN_FLAG:
+            next(left, None)
+        elif token == "--":
+            return [*kept, token, *left]
+        elif token.partition("=")[0] not in (LISTEN_FLAG, NO_HTTP_FLAG):
+            kept.append(token)
+    return kept
 
 
 class Keeper:
@@ -44,9 +111,18 @@ class Keeper:
         self._command = command
         self._stopping = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
+        self._on_stop: Callable[[], None] = lambda: None
 
-    def run(self) -> int:
-        """Run the command to its final end. Returns its exit code, 128 + n for a signal n."""
+    def run(self, *, on_stop: Callable[[], None] = lambda: None) -> int:
+        """Run the command to its final end.
+
+        Args:
+            on_stop: Called in the signal handler, before the command is told.
+
+        Returns:
+            Its exit code, 128 + n for a signal n.
+        """
+        self._on_stop = on_stop
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         pause_s = 1.0
@@ -69,6 +145,7 @@ class Keeper:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping.set()
+        self._on_stop()
         if self._child is not None and self._child.poll() is None:
             self._child.terminate()
 

@@ -1,0 +1,113 @@
+"""The application: every route behind the door, and every error as a problem."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route as PathRoute
+from starlette.routing import compile_path
+
+from planrun.client import AsyncClient
+from planrun.core.errors import PlanrunError
+from planrun.web.bodies import NoQuery
+from planrun.web.calls import Call, Followers, read_body, read_headers, read_query
+from planrun.web.door import Door
+from planrun.web.openapi import document
+from planrun.web.page import POLICY, page_of
+from planrun.web.problems import BUG, NO_ROUTE, STORAGE, WRONG_METHOD, Refused, problem_response
+from planrun.web.routes import ROUTES, Route
+
+log = logging.getLogger(__name__)
+
+READERS: dict[str, Callable[[Request, type[Any]], Any]] = {"query": read_query, "headers": read_headers}
+
+
+async def openapi(call: Call, *, query: NoQuery) -> Response:
+    """This API, for programs."""
+    return JSONResponse(document(EVERY_ROUTE))
+
+
+async def page(call: Call, *, query: NoQuery) -> Response:
+    """What is here, for people."""
+    return HTMLResponse(page_of(EVERY_ROUTE), headers=POLICY)
+
+
+EVERY_ROUTE = (
+    *ROUTES,
+    Route("GET", "/openapi.json", openapi, {200: "application/json"}, is_open=True),
+    Route("GET", "/", page, {200: "text/html"}, is_open=True),
+)
+
+
+def build_app(client: AsyncClient, *, token: str = "", followers: Followers | None = None) -> Starlette:
+    """The API over an open client.
+
+    Args:
+        token: What callers must send; empty: nothing.
+        followers: Whoever stops the server stops these first.
+    """
+    waiting = followers or Followers()
+    return Starlette(
+        routes=[
+            PathRoute(route.path, _endpoint(route, client, waiting), methods=[route.method]) for route in EVERY_ROUTE
+        ],
+        middleware=[
+            Middleware(Door, token=token, open_paths=[route.path for route in EVERY_ROUTE if route.is_open]),
+        ],
+        exception_handlers={
+            PlanrunError: _refuse,
+            Refused: _refuse,
+            HTTPException: _refuse_path,
+            OSError: _refuse_disk,
+            Exception: _admit,
+        },
+    )
+
+
+def _endpoint(route: Route, client: AsyncClient, followers: Followers) -> Callable[[Request], Awaitable[Response]]:
+    takes = route.takes
+
+    async def endpoint(request: Request) -> Response:
+        told = {what: READERS[what](request, kind) for what, kind in takes.items() if what in READERS}
+        if "body" in takes:
+            told["body"] = await read_body(request, takes["body"])
+        return await route.function(Call(client, followers, request), **told)
+
+    return endpoint
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PlanrunError | Refused)
+    return problem_response(error)
+
+
+async def _refuse_path(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    if error.status_code != WRONG_METHOD.status:
+        return problem_response(Refused(NO_ROUTE, f"{path:.200}: there is no such path; / lists what is here"))
+    known = methods_of(path)
+    detail = f"{request.method} {path:.200}: use {' or '.join(known)}"
+    return problem_response(Refused(WRONG_METHOD, detail, {"allow": ", ".join(known)}))
+
+
+def methods_of(path: str) -> list[str]:
+    """What a path knows. It has a route for each method, and a HEAD with every GET."""
+    methods = {route.method for route in EVERY_ROUTE if compile_path(route.path)[0].match(path)}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+
+
+async def _refuse_disk(request: Request, error: Exception) -> Response:
+    assert isinstance(error, OSError)
+    return problem_response(Refused(STORAGE, f"a file cannot be read: {error.strerror}; look at the server's disk"))
+
+
+async def _admit(request: Request, error: Exception) -> Response:
+    return problem_response(Refused(BUG, "this should not happen: the server's log says more; please report it"))

@@ -1,0 +1,161 @@
+"""The OpenAPI document, made of the table of routes and of the types that it names. Nothing is said twice by hand."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from planrun.web.problems import Fault, Problem
+from planrun.web.routes import TEXT, Route
+
+REF = "#/components/schemas/{name}"
+PLACE = re.compile(r"{([a-z_]+)}")
+FIELD = re.compile(r"([a-z_]+(?:, [a-z_]+)*): (.*)")
+IN = {"query": "query", "headers": "header"}
+PLACES = {"job": "Job id, or the request id of its submit.", "output": "Name of an output, as the answer has it."}
+
+
+def document(routes: Sequence[Route]) -> dict[str, Any]:
+    """All of it, as plain data."""
+    structs = {kind for route in routes for kind in _structs(route)} | {Problem}
+    _, schemas = msgspec.json.schema_components(sorted(structs, key=lambda kind: kind.__name__), ref_template=REF)
+    for kind in structs:
+        _explain(schemas, kind)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "planrun",
+            "version": version("planrun"),
+            "description": "Long jobs that finish exactly once. Every error has a `detail` that says what to do.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def summary_of(route: Route) -> str:
+    """The first sentences of what its function says of itself."""
+    return (inspect.getdoc(route.function) or "").partition("\n")[0]
+
+
+def _structs(route: Route) -> Iterable[type[msgspec.Struct]]:
+    yield from route.takes.values()
+    for body in route.replies.values():
+        if isinstance(body, type):
+            yield body
+
+
+def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.function.__name__,
+        "summary": summary_of(route),
+        "description": inspect.getdoc(route.function) or "",
+        "parameters": [
+            *(
+                {
+                    "name": name,
+                    "in": "path",
+                    "required": True,
+                    "description": PLACES[name],
+                    "schema": {"type": "string"},
+                }
+                for name in PLACE.findall(route.path)
+            ),
+            *(
+                {
+                    "name": name,
+                    "in": IN[where],
+                    "required": False,
+                    "description": schema.pop("description", ""),
+                    "schema": schema,
+                }
+                for where, kind in route.takes.items()
+                if where in IN
+                for name, schema in _properties(schemas, kind)
+            ),
+        ],
+        "responses": {
+            **{str(status): _response(body) for status, body in route.replies.items()},
+            **{str(status): _problem(faults) for status, faults in _by_status(route.all_faults).items()},
+        },
+        "security": [{}] if route.is_open else [{}, {"token": []}],
+    }
+    if (body := route.takes.get("body")) is not None:
+        operation["requestBody"] = {
+            "required": bool(schemas[body.__name__].get("required")),
+            "content": {"application/json": {"schema": {"$ref": REF.format(name=body.__name__)}}},
+        }
+    return operation
+
+
+def _properties(schemas: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterable[tuple[str, dict[str, Any]]]:
+    for name, schema in schemas[kind.__name__]["properties"].items():
+        # What is not sent is absent: null cannot be written in a query or a header.
+        choices = [choice for choice in schema.get("anyOf", []) if choice != {"type": "null"}]
+        plain = {**schema, **choices[0]} if choices else dict(schema)
+        plain.pop("anyOf", None)
+        if plain.get("default", ...) is None:
+            plain.pop("default")
+        yield name, plain
+
+
+def _response(body: type[msgspec.Struct] | str | None) -> dict[str, Any]:
+    if body is None:
+        return {"description": "no body"}
+    if isinstance(body, str):
+        schema = {"type": "string"} if body == TEXT else {}
+        return {"description": body, "content": {body: {"schema": schema}}}
+    schema = {"$ref": REF.format(name=body.__name__)}
+    return {"description": body.__name__, "content": {"application/json": {"schema": schema}}}
+
+
+def _by_status(faults: Iterable[Fault]) -> dict[int, list[Fault]]:
+    found: dict[int, list[Fault]] = {}
+    for fault in faults:
+        found.setdefault(fault.status, []).append(fault)
+    return found
+
+
+def _problem(faults: Iterable[Fault]) -> dict[str, Any]:
+    return {
+        "description": "; ".join(f"{fault.slug}: {fault.title}" for fault in faults),
+        "content": {"application/problem+json": {"schema": {"$ref": REF.format(name=Problem.__name__)}}},
+    }
+
+
+def _explain(schemas: dict[str, Any], kind: type[msgspec.Struct]) -> None:
+    """Docstrings to where a reader of the document looks for them: each field's own words beside it."""
+    schema = schemas[kind.__name__]
+    about = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:")[0].strip()
+    schema.pop("description", None)
+    if about:
+        schema["description"] = about
+    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    for field, words in _field_words(kind).items():
+        if field in names:
+            schema["properties"][names[field]]["description"] = words
+
+
+def _field_words(kind: type) -> dict[str, str]:
+    words: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:")[2] if "__doc__" in vars(base) else ""
+        fields: list[str] = []
+        for line in inspect.cleandoc(section).splitlines():
+            if (found := FIELD.match(line)) is not None:
+                fields = found[1].split(", ")
+                words |= dict.fromkeys(fields, found[2])
+            else:
+                words |= {field: f"{words[field]} {line.strip()}".strip() for field in fields}
+    return words

@@ -1,0 +1,131 @@
+"""The API in a thread of its own, with an address that is checked before anything else starts."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+import threading
+
+import uvicorn
+
+from planrun.client import AsyncClient
+from planrun.config import TOKEN_VARIABLE
+from planrun.core.errors import Invalid
+from planrun.web.app import build_app
+from planrun.web.calls import Followers
+
+log = logging.getLogger(__name__)
+
+STOP_S = 3  # for answers that are being written; whoever waits is told at once
+HEADERS_BYTES_MAX = 32 * 1024
+BACKLOG = 256
+
+
+def open_socket(listen: str, *, token: str) -> socket.socket:
+    """Listen at HOST:PORT; port 0: any free one.
+
+    Raises:
+        Invalid: Not an address of this machine, or taken, or open to others without a token; says what to do.
+    """
+    host, port = _split(listen)
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (OSError, UnicodeError):
+        raise Invalid(f"--listen {listen}: no such host; use 127.0.0.1:{port} or an address of this machine") from None
+    if not token and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+        raise Invalid(
+            f"--listen {listen}: others can reach that; set {TOKEN_VARIABLE} to a secret that callers must send"
+        )
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise Invalid(
+            f"--listen {listen}: {(error.strerror or str(error)).lower()}; choose another with --listen HOST:PORT, "
+            "or go without the HTTP API with --no-http"
+        ) from None
+    return listening
+
+
+def address_of(listening: socket.socket) -> str:
+    """Where to point a browser."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+class HttpServer:
+    """Serves one ledger until it is told to stop."""
+
+    def __init__(self, url: str, listening: socket.socket, *, token: str) -> None:
+        self._url = url
+        self._listening = listening
+        self._token = token
+        self._told = False
+        self._server: _Server | None = None
+        self._thread = threading.Thread(target=self._run, name="planrun-http", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def tell(self) -> None:
+        """Stop, without waiting for it. May be called in a signal handler."""
+        self._told = True
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def stop(self) -> None:
+        """Stop, and wait until it has."""
+        self.tell()
+        self._thread.join(2 * STOP_S)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception:
+            log.exception("the HTTP API has ended; the worker goes on")
+
+    async def _serve(self) -> None:
+        followers = Followers()
+        async with AsyncClient(self._url) as client:
+            config = uvicorn.Config(
+                build_app(client, token=self._token, followers=followers),
+                http="h11",
+                h11_max_incomplete_event_size=HEADERS_BYTES_MAX,
+                ws="none",
+                loop="none",
+                lifespan="off",
+                log_config=None,
+                log_level=logging.WARNING,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=STOP_S,
+            )
+            self._server = _Server(config, followers)
+            self._server.should_exit = self._told
+            await self._server.serve([self._listening])
+
+
+class _Server(uvicorn.Server):
+    """An open stream would keep uvicorn from stopping: those who wait end first."""
+
+    def __init__(self, config: uvicorn.Config, followers: Followers) -> None:
+        super().__init__(config)
+        self._followers = followers
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._followers.stop()
+        await super().shutdown(sockets)
+
+
+def _split(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise Invalid(f"--listen {listen}: write HOST:PORT, such as 127.0.0.1:8470")
+    return host, int(port)

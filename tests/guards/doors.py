@@ -1,0 +1,79 @@
+"""What keeps strangers out of the HTTP API, and lets those who wait go when it stops."""
+
+from __future__ import annotations
+
+from .fences import Fence
+
+
+def door(name: str, old: str, new: str, test: str, *, file: str = "door") -> Fence:
+    return Fence(name, f"web/{file}.py", old, new, (f"tests/web/{test}",))
+
+
+DOORS = [
+    door(
+        "a stranger's name is refused",
+        "not self._token and not is_own_name(host)",
+        "False",
+        "test_door.py::test_a_strangers_name_that_points_here_is_refused",
+    ),
+    door(
+        "a page of another site is refused by its origin",
+        "urlsplit(origin).netloc != host",
+        "False",
+        "test_door.py::test_a_page_of_another_site_can_do_nothing",
+    ),
+    door(
+        "a page of another site is refused by what its browser says",
+        'headers.get("sec-fetch-site") == "cross-site"',
+        "False",
+        "test_door.py::test_a_page_of_another_site_can_do_nothing",
+    ),
+    door(
+        "a wrong token opens nothing",
+        "not hmac.compare_digest(token.strip().encode(), self._token)",
+        "not token",
+        "test_door.py::test_with_a_token_everything_but_health_and_the_description_asks_for_it",
+    ),
+    door(
+        "others than this box need a token",
+        "if not token and not",
+        "if False and not",
+        "test_door.py::test_an_address_that_others_can_reach_needs_a_token",
+        file="server",
+    ),
+    door(
+        "no program is started for whoever asks over HTTP",
+        'if not route.startswith("webhook:")',
+        "if False",
+        "test_jobs.py::test_what_cannot_be_right_is_refused_in_words_and_nothing_is_submitted",
+        file="bodies",
+    ),
+    door(
+        "a form of another site is no JSON",
+        'declared.partition(";")[0].strip().lower() != "application/json"',
+        "False",
+        "test_jobs.py::test_a_body_that_is_no_json_or_too_large_is_refused",
+        file="calls",
+    ),
+    door(
+        "bytes of a job may not act as a page of this server",
+        "sandbox; ",
+        "",
+        "test_jobs.py::test_the_answer_comes_with_files_by_name",
+        file="files",
+    ),
+    door(
+        "whoever waits is let go when the server stops",
+        "        for task in self._tasks:\n            task.cancel()\n",
+        "        pass\n",
+        "test_following.py::test_all_who_wait_are_let_go_when_the_server_stops",
+        file="calls",
+    ),
+    door(
+        "whoever waits is forgotten when it has left",
+        "left.add_done_callback(lambda _: task.cancel())",
+        "pass",
+        "test_following.py::test_a_long_poll_ends_when_its_caller_has_left",
+        file="calls",
+    ),
+]
