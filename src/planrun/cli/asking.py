@@ -50,8 +50,9 @@ def offer_namespaces(context: CompletionContext) -> set[str]:
 
 
 def offer_workers(context: CompletionContext) -> dict[str, str]:
-    """Workers, and the state that they last said."""
-    return {row.name: row.state for row in _offered(context, lambda client: client.workers()) if row.state != "gone"}
+    """Workers that live, and their state."""
+    found = _offered(context, lambda client: client.workers())
+    return {row.name: row.state for row in found if row.state not in ("gone", "lost")}
 
 
 def _offered(context: CompletionContext, verb: Callable[[AsyncClient], Awaitable[T]]) -> T:

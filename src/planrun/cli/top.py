@@ -89,8 +89,9 @@ def top(*, once: Flag = False, every_s: float = 2.0, json: AsJson = False, url: 
 
 async def look(client: AsyncClient) -> Overview:
     """One look at the ledger."""
+    now = SystemClock.open_system().now()
     return Overview(
-        now=SystemClock.open_system().now(),
+        now=now,
         jobs=await client.counts(),
         waiting=waiting_by_reason(await client.kinds()),
         ended=await client.ended(within_s=LATELY_S),
@@ -123,9 +124,9 @@ def page(seen: Overview) -> RenderableType:
 
 
 def _workers(seen: Overview) -> Table:
-    table = empty_table(("worker", "state", "slots", "host", "seen"))
+    table = empty_table(("worker", "state", "runs", "host", "seen"))
     for row in seen.workers:
-        cells = row.name, row.state, str(row.slots), row.host, f"{span(row.silent_ms)} ago"
+        cells = row.name, row.state, f"{row.running} of {row.slots}", row.host, f"{span(row.silent_ms)} ago"
         table.add_row(*(Text(clean(cell)) for cell in cells))
     return table
 

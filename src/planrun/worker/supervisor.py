@@ -278,7 +278,7 @@ class Supervisor:
 
     async def _say_goodbye(self, state: str) -> None:
         """For people and routing only; no lease depends on it."""
-        with suppress(LedgerUnavailable):
+        with suppress(LedgerUnavailable, LedgerUnusable):
             await self._register(state)
             workers = [row for row in await self._ledger.workers() if row.incarnation != self._row.incarnation]
             wall_ms = self._clock.now().wall_ms
