@@ -15,7 +15,7 @@ from planrun.config import place_of
 from planrun.core.errors import LedgerBusy, LedgerUnavailable
 from planrun.core.messages import Failure
 from planrun.web import jobs
-from planrun.web.bodies import SubmitBody
+from planrun.web.asked import SubmitBody
 from planrun.web.calls import BODY_BYTES_MAX
 from tests.client.stand_in import Locked
 from tests.web.stage import open_stage, refused

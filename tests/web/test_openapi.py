@@ -112,7 +112,7 @@ async def test_operators_let_a_worker_run_empty_over_http(url: str) -> None:
         undone = await stage.http.post("/v1/drains/undo", json={"worker": "w1", "who": "bob"})
         [drain] = (await stage.got("/v1/drains"))["drains"]
 
-        assert (refused(unknown)[0], refused(last_one)[0]) == (400, 400)
+        assert (refused(unknown)[0], refused(last_one)[0]) == (422, 422)
         assert "preview v1" in last_one.json()["detail"]
         assert (forced.json(), undone.json()) == ({"drained": ["w1"]}, {"undone": ["w1"]})
         assert (drain["who"], drain["why"], drain["undone_who"]) == ("ann", "new disk", "bob")

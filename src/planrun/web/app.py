@@ -16,7 +16,7 @@ from starlette.routing import compile_path
 
 from planrun.client import AsyncClient
 from planrun.core.errors import PlanrunError
-from planrun.web.bodies import NoQuery
+from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_body, read_headers, read_query
 from planrun.web.door import Door
 from planrun.web.openapi import document

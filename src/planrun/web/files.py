@@ -11,7 +11,7 @@ from starlette.responses import FileResponse, Response
 
 from planrun.client.answer import OutputFile
 from planrun.core.errors import StorageError
-from planrun.web.bodies import JobQuery
+from planrun.web.asked import JobQuery
 from planrun.web.calls import Call
 from planrun.web.problems import NO_OUTPUT, NO_RANGE, RESULT_GONE, Refused
 

@@ -10,7 +10,8 @@ from starlette.responses import Response, StreamingResponse
 from planrun.client import Answer, AsyncJobHandle, Progress
 from planrun.core.errors import Invalid, PlanrunError, ResultGone, WaitTimeout
 from planrun.core.messages import Struct
-from planrun.web.bodies import CURSOR_MAX, JobQuery, StreamHeaders, WaitQuery, job_answer, progress_of
+from planrun.web.asked import CURSOR_MAX, JobQuery, StreamHeaders, WaitQuery
+from planrun.web.bodies import job_answer, progress_of
 from planrun.web.calls import Call
 from planrun.web.problems import problem_of
 from planrun.web.replies import json_text, write_json

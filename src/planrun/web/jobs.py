@@ -7,25 +7,19 @@ from starlette.responses import PlainTextResponse, Response
 
 from planrun.client import Submit
 from planrun.core.errors import Invalid
-from planrun.web.bodies import (
-    AttemptList,
+from planrun.web.asked import (
     BulkBody,
-    BulkReply,
-    EventPage,
     EventsQuery,
-    JobPage,
     JobQuery,
     ListingQuery,
     LogsQuery,
     NoQuery,
     OperatorBody,
-    RetryReply,
     SubmitBody,
     SubmitHeaders,
     check_reach,
-    job_answer,
-    submit_reply,
 )
+from planrun.web.bodies import AttemptList, BulkReply, EventPage, JobPage, RetryReply, job_answer, submit_reply
 from planrun.web.calls import Call
 from planrun.web.replies import write_json
 

@@ -6,22 +6,16 @@ from importlib.metadata import version
 
 from starlette.responses import Response
 
+from planrun.web.asked import CountsQuery, DrainBody, DrainsQuery, NoQuery, PauseBody, PausesQuery, UndrainBody
 from planrun.web.bodies import (
     Counts,
-    CountsQuery,
-    DrainBody,
     DrainList,
     DrainReply,
-    DrainsQuery,
     Health,
     KindList,
-    NoQuery,
-    PauseBody,
     PauseList,
     PauseReply,
-    PausesQuery,
     ResumeReply,
-    UndrainBody,
     UndrainReply,
     WorkerList,
 )
