@@ -67,7 +67,7 @@ async def test_paths_are_files_to_keep(stage: Stage, case: str, outputs: dict[st
     [
         ("missing", "there is no such file"),
         ("outside", "outside scratch"),
-        ("link", "outside scratch"),
+        ("link", "which leads to /etc/passwd, outside scratch"),
         ("folder", "not a file"),
         ("text", "return a Path to keep it"),
         ("name", "is not a name"),
