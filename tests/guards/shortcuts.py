@@ -1,4 +1,4 @@
-"""What makes short jobs quick must not cost a guarantee: one commit for two steps, the calling thread, a used folder."""
+"""What makes short jobs quick costs no guarantee: one commit for two steps, the calling thread, a used folder."""
 
 from __future__ import annotations
 
