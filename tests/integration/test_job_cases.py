@@ -207,6 +207,39 @@ async def test_a_busy_slot_takes_the_most_urgent_job_next_though_its_own_kind_wo
     await lab.scratch_empty()
 
 
+async def test_c71_a_job_of_low_priority_starts_in_bounded_time_under_a_steady_stream_of_urgent_ones(lab: Lab) -> None:
+    """One slot, always a dozen urgent jobs in line: every tenth start goes by age, also where another kind follows."""
+    busy = await lab.submit("warmly", {"n": "first"}, priority=9)
+    before = [await lab.submit("warmly", {"n": n}, priority=9) for n in range(2)]
+    low = await lab.submit("nap", {"seconds": 0}, priority=-9)
+    sent = 0
+    lab.start_worker(lease_s=5)
+    while not lab.starts(low):
+        while (await lab.ledger.counts(None))["queued"] < 12:
+            sent += 1
+            await lab.submit("warmly", {"n": f"stream {sent}"}, priority=9)
+        await asyncio.sleep(0.01)
+        assert sent <= 100, "it waits for ever"
+    order = [start.job_id for start in lab.starts()]
+
+    assert order[:3] == [busy, *before]
+    assert 3 < order.index(low) < 10 * (1 + len([busy, *before]))
+
+
+async def test_c71_an_urgent_job_that_lost_its_worker_runs_next(lab: Lab) -> None:
+    first = lab.start_worker(lease_s=1)
+    await lab.ready(1)
+    urgent = await lab.submit("nap", {"seconds": 3600}, priority=9)
+    await lab.started(urgent, 1)
+    for n in range(3):
+        await lab.submit("nap", {"seconds": 0.5, "n": n})
+    first.kill()
+    lab.start_worker(lease_s=1)
+    again = await lab.started(urgent, 2)
+
+    assert len([start for start in lab.starts() if start.at < again.at]) <= 1 + 1  # one may start during its back-off
+
+
 async def test_a_job_waits_for_the_machine_that_can_run_it_or_fails_at_once(lab: Lab) -> None:
     """C66: a capability that nobody has is named at submit; one whose only worker is away is waited for."""
     able = lab.start_worker(lease_s=1, name="able", capabilities=["gpu"])

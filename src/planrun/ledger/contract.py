@@ -160,7 +160,7 @@ class Ledger(Protocol):
         ...
 
     async def offers(self, query: OfferQuery) -> list[Offer]:
-        """Jobs that wait and that such a worker could run, most urgent first. Hints only."""
+        """Jobs that wait and that such a worker could run, most urgent first; the oldest, where it was asked for."""
         ...
 
     async def grant(self, request: GrantRequest) -> Granted | Refused:
