@@ -113,34 +113,6 @@ class Lease(Struct, kw_only=True):
     token: int
 
 
-class Offer(Struct, kw_only=True):
-    """A hint that a job waits at this attempt. Never trusted, never needed for safety.
-
-    Attributes:
-        by_age: It is the one that has waited longest, and was asked for as such.
-    """
-
-    job_id: str
-    attempt: int
-    namespace: str
-    kind: str
-    version: str
-    priority: int = 0
-    by_age: bool = False
-
-
-class OfferQuery(Struct, kw_only=True):
-    """Attributes:
-    oldest_at: Where in the answer the oldest job stands at the latest, whatever its priority; None: at its own place.
-    """
-
-    namespaces: tuple[str, ...]
-    handlers: tuple[Handler, ...]
-    capabilities: tuple[str, ...]
-    limit: int
-    oldest_at: int | None = None
-
-
 class GrantRequest(Struct, kw_only=True):
     """Attributes:
     nonce: Fresh per grant, equal on its retries: a repeated call gets the same token.

@@ -15,8 +15,8 @@ import msgspec
 from planrun.core.durations import span
 from planrun.core.life import Outcome, State
 from planrun.core.messages import AttemptRow, Failure, JobRow, Struct, WorkerRow
+from planrun.core.offers import OLDEST_EVERY
 from planrun.core.pauses import Pause, pause_in_words
-from planrun.core.precedence import OLDEST_EVERY
 from planrun.core.routing import Cold, Missing, find_route
 
 START_ONE = "start one with planrun worker MODULE"

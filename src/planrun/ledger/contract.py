@@ -28,8 +28,6 @@ from planrun.core.messages import (
     JobRow,
     Lease,
     Message,
-    Offer,
-    OfferQuery,
     Output,
     Refused,
     ReleaseRequest,
@@ -42,6 +40,7 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
+from planrun.core.offers import Offer, OfferQuery
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.why import Outlook
 

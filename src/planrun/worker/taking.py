@@ -14,8 +14,8 @@ import msgspec
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.kinds import Kind
-from planrun.core.messages import Granted, GrantRequest, Lease, Offer, OfferQuery, Refused, WorkerRow
-from planrun.core.precedence import oldest_at, since_oldest
+from planrun.core.messages import Granted, GrantRequest, Lease, Refused, WorkerRow
+from planrun.core.offers import Offer, OfferQuery, oldest_at, since_oldest
 from planrun.ledger.contract import Ledger
 from planrun.worker.gates import Gates, Reservation
 from planrun.worker.options import WorkerOptions

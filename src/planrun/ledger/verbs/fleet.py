@@ -8,9 +8,9 @@ from typing import Any
 
 from planrun.core import routing
 from planrun.core.life import Reason, State
-from planrun.core.messages import Failure, Handler, Offer, OfferQuery, WorkerRow
+from planrun.core.messages import Failure, Handler, WorkerRow
+from planrun.core.offers import Offer, OfferQuery, with_oldest
 from planrun.core.pauses import find_pause
-from planrun.core.precedence import with_oldest
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.draining import end_drain
 from planrun.ledger.verbs.ending import end_queued

@@ -1,4 +1,4 @@
-"""Who goes first: the most urgent job, and every tenth time the one that has waited longest.
+"""What a worker is offered, and who goes first: the most urgent job, and every tenth time the one that waited longest.
 
 By priority alone, a steady stream of urgent jobs would keep all others waiting for ever. So at least one in ten starts
 of each worker goes to the oldest job that it could run, whatever its priority. The jobs that are older than a given one
@@ -12,10 +12,38 @@ from collections.abc import Sequence
 
 import msgspec
 
-from planrun.core.messages import Lease, Offer
+from planrun.core.messages import Handler, Lease, Struct
 from planrun.core.names import token_shown
 
 OLDEST_EVERY = 10
+
+
+class Offer(Struct, kw_only=True):
+    """A hint that a job waits at this attempt. Never trusted, never needed for safety.
+
+    Attributes:
+        by_age: It is the one that has waited longest, and was asked for as such.
+    """
+
+    job_id: str
+    attempt: int
+    namespace: str
+    kind: str
+    version: str
+    priority: int = 0
+    by_age: bool = False
+
+
+class OfferQuery(Struct, kw_only=True):
+    """Attributes:
+    oldest_at: Where in the answer the oldest job stands at the latest, whatever its priority; None: at its own place.
+    """
+
+    namespaces: tuple[str, ...]
+    handlers: tuple[Handler, ...]
+    capabilities: tuple[str, ...]
+    limit: int
+    oldest_at: int | None = None
 
 
 def oldest_at(since: int, free: int) -> int | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planrun.core.messages import Lease, Offer
-from planrun.core.precedence import OLDEST_EVERY, oldest_at, since_oldest, with_oldest
+from planrun.core.messages import Lease
+from planrun.core.offers import OLDEST_EVERY, Offer, oldest_at, since_oldest, with_oldest
 
 
 def offer(name: str, *, by_age: bool = False) -> Offer:
