@@ -176,11 +176,11 @@ def test_c88_a_limit_is_named_at_the_door_and_small_jobs_go_on(doors: Doors) -> 
                 with pytest.raises((Invalid, Refused), match=f"{PARAMS_BYTES_MAX} bytes"):
                     doors.submit(way, "length", "a" * (PARAMS_BYTES_MAX - around + over))
         for way in EVERY_WAY:
-            with pytest.raises((Invalid, Refused, ConnectionError)):
+            with pytest.raises((Invalid, Refused)):
                 doors.submit(way, "length", "a" * 100_000_000)
 
     assert len(took_s) > 3
-    assert max(took_s) < 10, took_s
+    assert max(took_s) < 20, took_s
 
 
 def test_c88_an_answer_that_is_too_large_fails_once_and_says_what_to_do(doors: Doors) -> None:
@@ -196,4 +196,4 @@ def test_c88_an_answer_that_is_too_large_fails_once_and_says_what_to_do(doors: D
         assert answer.error is not None
         assert f"larger than {VALUE_BYTES_MAX} bytes" in answer.error.message
         assert "file" in answer.error.message
-    assert 0 < max(took_s) < 10, took_s
+    assert 0 < max(took_s) < 20, took_s
