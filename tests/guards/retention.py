@@ -51,6 +51,15 @@ RETENTION = [
          "test_a_subscriber_of_an_open_job_cannot_be_called_told"),
     goes("release_messages", "p.confirmed = 0", "0", "test_messages_wait_until_the_last_public_file_stands"),
     goes("release_messages", " AND tries = 0", "", "test_messages_wait_until_the_last_public_file_stands"),
+    goes("keep_requests", " AND job_id IN (SELECT job_id FROM archived)", "",
+         "test_the_request_of_a_job_is_kept_apart_only_once_the_job_is_archived"),
+    contract(
+        "the request that made a job stays known after it",
+        "ledger/verbs/retention.py",
+        '    tx.rows("keep_requests", job_ids=dump(jobs))\n',
+        "",
+        "TestRetention::test_a_repeated_request_never_makes_a_second_job_and_who_wants_the_answer_sent_is_refused",
+    ),
     contract(
         "only a job that finished takes a name",
         "ledger/verbs/answers.py",

@@ -67,7 +67,7 @@ NARROW = {
 }
 
 # statements that read the tally: a row for each set of jobs, however many jobs there are
-OF_THE_TALLY = ["counts", "open_jobs", "sets"]
+OF_THE_TALLY = ["counts", "namespaces", "open_jobs", "sets"]
 
 
 @pytest.fixture(scope="module")

@@ -132,6 +132,17 @@ async def test_only_a_confirmed_message_goes_and_counts_as_told(tx: SqliteTx, co
     assert len(tx.rows("drop_messages", msg_ids=f'["{MSG}"]')) == confirmed
 
 
+@pytest.mark.parametrize("archived", [False, True])
+async def test_the_request_of_a_job_is_kept_apart_only_once_the_job_is_archived(tx: SqliteTx, archived: bool) -> None:
+    run(tx, "DELETE FROM request")
+    run(tx, "UPDATE job SET request_id = 'r1', request_hash = 'h'")
+    if archived:
+        archive(tx)
+    tx.rows("keep_requests", **JOBS)
+
+    assert run(tx, "SELECT request_id, job_id FROM request") == ([("r1", JOB)] if archived else [])
+
+
 async def test_an_id_and_its_requests_go_never_before_their_job(tx: SqliteTx) -> None:
     archive(tx)
     tx.rows("drop_requests", **JOBS)

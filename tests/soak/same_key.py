@@ -22,6 +22,9 @@ from tests.lab import ROOT, Lab
 
 TIMEOUT_S = 60
 
+# those that made a job, and those that joined one
+REQUESTS = "(SELECT request_id, job_id FROM job UNION ALL SELECT request_id, job_id FROM request)"
+
 
 def start_submitter(
     lab: Lab, manner: str, calls: Sequence[dict[str, Any]], wait_s: float | None = None
@@ -102,14 +105,14 @@ async def retried(lab: Lab, *, logical: int, lines: int, chance: random.Random) 
     deaths = await asyncio.gather(
         *[asyncio.to_thread(_submit_in_spite_of_deaths, lab, share, chance.random()) for share in shares]
     )
-    rows = lab.rows("SELECT request_id, job_id FROM request WHERE request_id LIKE 'request-%'")
+    rows = lab.rows(f"SELECT request_id, job_id FROM {REQUESTS} WHERE request_id LIKE 'request-%'")
     assert len(rows) == len({job_id for _, job_id in rows}) == logical
     assert len(lab.rows("SELECT * FROM job WHERE kind = 'nap' AND key IS NULL OR key LIKE 'operation-%'")) == logical
     return f"{logical} requests by submitters that died {sum(deaths)} times: as many jobs"
 
 
 async def each_started_once(lab: Lab) -> None:
-    jobs = [job_id for (job_id,) in lab.rows("SELECT job_id FROM request WHERE request_id LIKE 'request-%'")]
+    jobs = [job_id for (job_id,) in lab.rows(f"SELECT job_id FROM {REQUESTS} WHERE request_id LIKE 'request-%'")]
     assert {row.state for row in await lab.ended(*jobs, timeout_s=600)} == {State.FINISHED}
     assert sorted(start.job_id for start in lab.starts() if start.job_id in set(jobs)) == sorted(jobs)
 
@@ -118,7 +121,7 @@ def _submit_in_spite_of_deaths(lab: Lab, share: Sequence[dict[str, Any]], seed: 
     """Returns how often the submitter was killed; the last one hears everything."""
     chance = random.Random(seed)
     ids = ", ".join(f"'{call['request_id']}'" for call in share)
-    query = f"SELECT count(*) FROM request WHERE request_id IN ({ids})"
+    query = f"SELECT count(*) FROM {REQUESTS} WHERE request_id IN ({ids})"
     deaths, done = 0, 0
     while done < len(share):
         kill_at = min(len(share), done + chance.randint(1, 12))

@@ -175,11 +175,11 @@ async def test_the_history_comes_in_pages(url: str) -> None:
         job = await stage.submit()
         await stage.hands.finish(job)
         whole = (await stage.got(f"/v1/jobs/{job}/events"))["events"]
-        read, after = [], 0
-        while after is not None:
+        page = await stage.got(f"/v1/jobs/{job}/events", params={"limit": 1})
+        read = page["events"]
+        while (after := page["after"]) is not None:
             page = await stage.got(f"/v1/jobs/{job}/events", params={"limit": 1, "after": after})
             read += page["events"]
-            after = page["after"]
 
         assert read == whole
         assert [event["what"] for event in whole] == ["submitted", "granted", "success"]

@@ -106,7 +106,7 @@ class Waiting(Looking):
 
     async def follow_events(self, job: str) -> AsyncIterator[EventRow]:
         """The history of a job, oldest first, and what is added to it until the job has ended."""
-        last = 0
+        last = -1
         async for row in self._rows(job, None):
             for event in await self._ledger.events(row.job_id):
                 if event.id > last:

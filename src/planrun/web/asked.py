@@ -58,7 +58,7 @@ class EventsQuery(JobQuery):
     limit: How many.
     """
 
-    after: Cursor = 0
+    after: Cursor | None = None
     limit: Limit = 100
 
 

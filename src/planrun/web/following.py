@@ -108,7 +108,7 @@ def _event(name: str, data: Struct, *, id: str | None = None) -> str:
 
 def _cursor_of(last_event_id: str | None) -> int:
     if last_event_id is None:
-        return 0
+        return -1
     if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 20):
         raise Invalid(f"Last-Event-ID {last_event_id!r:.80}: send the id of an event of this stream, or none")
     return min(int(last_event_id), CURSOR_MAX)

@@ -69,7 +69,7 @@ async def attempts(call: Call, *, query: JobQuery) -> Response:
 async def events(call: Call, *, query: EventsQuery) -> Response:
     """A page of the permanent history of a job, oldest first."""
     job = await call.job(query.namespace)
-    rows = [row for row in await job.events() if row.id > query.after]
+    rows = [row for row in await job.events() if query.after is None or row.id > query.after]
     page = rows[: query.limit]
     return write_json(EventPage(events=tuple(page), after=page[-1].id if len(page) < len(rows) else None))
 

@@ -23,6 +23,7 @@ from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.answers import owe_answer
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.holding import lost_or_canceled, owns
+from planrun.ledger.verbs.requests import find_request
 
 CLAIMABLE = frozenset(Outcome) - {Outcome.LOST, Outcome.RELEASED, Outcome.CANCELED}
 _FAILED = frozenset({Outcome.PERMANENT, Outcome.TRANSIENT, Outcome.FATAL, Outcome.STALLED, Outcome.OVERTIME})
@@ -130,7 +131,7 @@ def end_attempt(
 
 def cancel(tx: Tx, request: CancelRequest) -> CancelReply:
     """End a job for every caller. Its process tree follows: `stopped` says when."""
-    asked = one(tx, "find_request", namespace=request.namespace, request_id=request.job_id)
+    asked = find_request(tx, request.namespace, request.job_id)
     job_id = asked["job_id"] if asked is not None else request.job_id
     job = one(tx, "job_state", job_id=job_id)
     if job is None or job["namespace"] != request.namespace:

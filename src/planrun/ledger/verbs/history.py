@@ -8,6 +8,5 @@ from planrun.ledger.tx import Tx
 
 def note(tx: Tx, job_id: str, what: What, *, attempt: int | None = None, who: str = "", detail: str = "") -> None:
     """Add a line, in the transaction of the change that it tells of, and wake those who wait for the job."""
-    if what is not What.SUBMITTED:  # nobody waits for what was not there before
-        tx.about.add(job_id)
+    tx.about.add(job_id)
     tx.rows("insert_event", job_id=job_id, wall_ms=tx.now.wall_ms, what=what, attempt=attempt, who=who, detail=detail)

@@ -16,6 +16,7 @@ from planrun.ledger.verbs.answers import owe_answer, subscribe
 from planrun.ledger.verbs.ending import end_queued
 from planrun.ledger.verbs.fleet import Fleet
 from planrun.ledger.verbs.history import note
+from planrun.ledger.verbs.requests import find_request
 from planrun.ledger.verbs.versions import refuse_outdated
 
 
@@ -27,7 +28,7 @@ def submit(tx: Tx, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
 
 
 def _submit(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
-    known = one(tx, "find_request", namespace=request.namespace, request_id=request.request_id)
+    known = find_request(tx, request.namespace, request.request_id)
     if known is not None:
         if known["request_hash"] != request.request_hash:
             raise Conflict(
@@ -102,15 +103,15 @@ def _create(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
         not_before_ms=tx.now.boot_ms + delay_ms if delay_ms > 0 else 0,
         wall_ms=tx.now.wall_ms,
         deadline_at_ms=request.deadline_at_ms,
+        request_id=request.request_id,
+        request_hash=request.request_hash,
+        who=request.who,
+        why=request.why,
     )
-    _remember(tx, request, job_id)
     _subscribe(tx, request, job_id)
-    detail = f"request {request.request_id}"
     if request.retry_of is not None:
         why = f": {request.why}" if request.why else ""
         note(tx, request.retry_of, What.RETRIED, who=request.who, detail=f"as job {job_id}{why}")
-        detail += f", retry of {request.retry_of}{why}"
-    note(tx, job_id, What.SUBMITTED, who=request.who, attempt=1, detail=detail)
 
     missing = fleet.missing_for(request.namespace, request.kind, request.version, request.needs)
     if missing is None:

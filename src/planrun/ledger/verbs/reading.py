@@ -7,6 +7,7 @@ from typing import Any
 from planrun.core.life import Outcome, Reason, State
 from planrun.core.messages import AttemptRow, Checkpoint, EventRow, Failure, JobRow, Lease
 from planrun.ledger.tx import Row, Tx, load, one
+from planrun.ledger.verbs.requests import job_of_request
 
 _PLAIN = (
     "job_id", "namespace", "kind", "version", "key", "attempt", "failures", "max_attempts", "losses", "max_losses",
@@ -20,8 +21,8 @@ def job(tx: Tx, namespace: str | None, job_id: str) -> JobRow | None:
     """One job by its id, or by a request id that led to it."""
     row = one(tx, "job_row", job_id=job_id, namespace=namespace)
     if row is None:
-        asked = one(tx, "job_of_request", request_id=job_id, namespace=namespace)
-        row = one(tx, "job_row", job_id=asked["job_id"], namespace=namespace) if asked is not None else None
+        asked = job_of_request(tx, namespace, job_id)
+        row = one(tx, "job_row", job_id=asked, namespace=namespace) if asked is not None else None
     return job_row(row) if row is not None else None
 
 

@@ -20,6 +20,7 @@ from planrun.core.messages import Handler, Result
 from planrun.ledger.tx import Tx, dump, load, one
 from planrun.ledger.verbs.answers import stored_result
 from planrun.ledger.verbs.reading import attempts, events, job
+from planrun.ledger.verbs.requests import job_of_request
 
 SECONDS_MAX = 1e10
 DEFAULT_TTL_MS = round(RESULT_TTL_S * 1000)  # of a kind that no worker has ever declared
@@ -107,6 +108,7 @@ def drop(tx: Tx, stale: Stale, *, archived: Mapping[str, int]) -> Stale:
     results = gone("drop_results", "job_id", job_ids=dump(stale.results), wall_ms=tx.now.wall_ms)
     tx.rows("uncollect", job_ids=dump(results))
     jobs = gone("archive_jobs", "job_id", seen=dump(archived), wall_ms=tx.now.wall_ms)
+    tx.rows("keep_requests", job_ids=dump(jobs))
     for statement in ("drop_result_rows", "drop_attempts", "drop_events", "drop_subscribers", "drop_jobs"):
         tx.rows(statement, job_ids=dump(jobs))
     tx.rows("tell_subscribers", msg_ids=dump(stale.messages))
@@ -122,6 +124,6 @@ def archived(tx: Tx, namespace: str | None, job_id: str) -> Archived | None:
     """A job whose record is in the archive, by its id or by a request id that led to it."""
     row = one(tx, "find_archived", job_id=job_id, namespace=namespace)
     if row is None:
-        asked = one(tx, "job_of_request", request_id=job_id, namespace=namespace)
-        row = one(tx, "find_archived", job_id=asked["job_id"], namespace=namespace) if asked is not None else None
+        asked = job_of_request(tx, namespace, job_id)
+        row = one(tx, "find_archived", job_id=asked, namespace=namespace) if asked is not None else None
     return None if row is None else Archived(**{**row, "state": State(row["state"])})

@@ -1,0 +1,55 @@
+"""What makes short jobs quick costs no guarantee: one commit for two steps, the calling thread, a used folder."""
+
+from __future__ import annotations
+
+from .fences import Fence
+from .rules import contract
+
+CUT = (
+    "tests/ledger/test_calling_thread.py"
+    "::test_an_interrupt_at_any_line_leaves_the_ledger_free_and_nobody_without_an_answer"
+)
+SHORTCUTS = [
+    contract(
+        "a grant that is asked for again is not a second one",
+        "ledger/verbs/holding.py",
+        "if refused and (again := _granted_before(tx, request)) is not None:",
+        "if False:",
+        "TestGrant::test_asked_again_the_same_one_is_granted_though_an_earlier_one_is_free_by_now",
+    ),
+    Fence(
+        "an interrupt leaves no turn behind",
+        "ledger/sqlite/writer.py",
+        "            self._turnstile.pass_on()\n            self._writing.release()",
+        "            self._writing.release()",
+        (CUT,),
+    ),
+    Fence(
+        "an interrupt leaves no transaction open",
+        "ledger/sqlite/writer.py",
+        "            if self._connection.in_transaction:\n                self._abandon()\n            self._turnstile",
+        "            self._turnstile",
+        (CUT,),
+    ),
+    Fence(
+        "an interrupt leaves nobody's thread locked out",
+        "ledger/sqlite/writer.py",
+        "            self._leave()  # once more: the interrupt may have hit the first one\n",
+        "",
+        (CUT,),
+    ),
+    Fence(
+        "a job of another kind is not overtaken by one that could follow",
+        "worker/taking.py",
+        "(offer.kind, offer.version) == kind",
+        "True",
+        ("tests/worker/test_taking.py::test_a_more_urgent_job_of_another_kind_is_not_overtaken",),
+    ),
+    Fence(
+        "nothing is emptied through a link",
+        "worker/folder.py",
+        "stat.S_ISDIR(mode) and mode & stat.S_IRWXU == stat.S_IRWXU",
+        "True",
+        ("tests/worker/test_attempt_folder.py::test_nothing_is_emptied_through_a_link",),
+    ),
+]
