@@ -9,7 +9,8 @@ import pytest
 
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.kinds import Kind
-from planrun.core.messages import Granted, Lease, Offer
+from planrun.core.messages import Granted, Lease
+from planrun.core.offers import Offer
 from planrun.worker.gates import Gates, Reservation
 from planrun.worker.taking import Successor, Taken, Taking
 
