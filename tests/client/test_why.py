@@ -87,6 +87,13 @@ async def behind_a_silent_worker(they: Actors) -> str:
     return (await they.submit()).job_id
 
 
+async def behind_a_worker_that_left(they: Actors) -> str:
+    """It took no more work, as it was asked to, and is not there any more: nothing is lost with it."""
+    await they.register("w1", state="draining")
+    they.clock.advance(120)
+    return (await they.submit()).job_id
+
+
 async def behind_a_draining_worker(they: Actors) -> str:
     await they.register("w1", state="draining")
     return (await they.submit()).job_id
@@ -169,6 +176,7 @@ SITUATIONS: list[tuple[Callable[[Actors], Awaitable[str]], Cause, str]] = [
     (without_any_worker, Cause.NO_WORKER, "none was seen in the last hour; start one with planrun worker MODULE"),
     (without_a_capability, Cause.UNSUPPORTED, "could run it: kind preview v1 needs gpu, which no worker has"),
     (behind_a_silent_worker, Cause.FLEET_LOST, "name-of-w1 is lost, last seen 2 min ago; start one"),
+    (behind_a_worker_that_left, Cause.FLEET_LOST, "name-of-w1 is gone, last seen 2 min ago; start one"),
     (behind_a_draining_worker, Cause.FLEET_LOST, "name-of-w1 is draining and takes no more work"),
     (with_all_slots_taken, Cause.BUSY, "waits for a slot: 2 of 2 are taken on name-of-w1"),
     (behind_others, Cause.BEHIND, "behind 2 jobs (1 of higher priority, 1 older)"),

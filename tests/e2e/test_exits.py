@@ -54,6 +54,7 @@ def test_a_ledger_that_is_not_there_is_5_and_stays_away(planrun: Planrun, folder
         ["list", "--limit", "0"],
         ["list", "--before", "x"],
         ["events", "r1", "--attempt", "x"],
+        ["events", "r1", "--what", "granted", "--what", "grant"],
         ["logs", "r1", "--attempt", "9"],
         ["wait", "r1", "--timeout-s", "-1"],
         ["retry", "r1"],  # it has not ended

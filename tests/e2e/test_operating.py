@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from planrun.cli.exits import Exit
 from tests.e2e.test_cli import Planrun, eventually, folder, planrun, started, strict_json
 
@@ -139,14 +141,18 @@ def test_workers_are_listed_with_what_they_run_and_as_lost_once_they_are_killed(
     assert (line.split()[:2], "ago" in line, "preview v1" in line) == (["box-1", "lost"], True, True)
 
 
-def test_c61_a_result_that_is_kept_no_longer_has_an_exit_code_of_its_own(planrun: Planrun, folder: Path) -> None:
+def test_c61_a_result_that_is_kept_no_longer_has_an_exit_code_of_its_own(
+    planrun: Planrun, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     jobs = (folder / "film_jobs.py").read_text()
     (folder / "film_jobs.py").write_text(jobs.replace('@job("preview")', '@job("preview", result_ttl=0.01)'))
     with started("worker", "film_jobs", "--job-ttl-s", "0"):
         assert planrun("submit", "preview", "--request-id", "r1", "--wait", "--timeout-s", "60")[0] == Exit.FINISHED
         path = Path(strict_json(planrun("result", "r1", "--json")[1])["outputs"]["preview"]["path"])
         job_id = strict_json(planrun("show", "r1", "--json")[1])["job_id"]
-    assert f"result of job {job_id}" in planrun("gc", "--dry-run")[1]
+    for tokens, hint in ((["--now"], False), ([], True)):
+        assert f"result of job {job_id}" in planrun("gc", "--dry-run", *tokens)[1]
+        assert ("`planrun gc --now` does not wait" in caplog.text) is hint
     assert planrun("result", "r1")[0] == Exit.FINISHED
     assert planrun("gc")[1] == "nothing to remove\n"  # the clock of a new ledger is doubted for a day
 

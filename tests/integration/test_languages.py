@@ -65,6 +65,7 @@ async def test_it_reports_progress_leaves_checkpoints_and_answers(lab: Lab, kind
     assert row.state is State.FINISHED
     assert result.value == {"began": 0, "done": 20}
     assert [output.name for output in result.outputs] == ["count.txt"]
+    assert result.outputs[0].key.endswith("/count.txt")
     assert (lab.place.store / result.outputs[0].key).read_text().strip() == "20"
     await lab.check(job_id)
 

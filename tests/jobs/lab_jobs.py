@@ -41,6 +41,19 @@ async def echo_async(j: JobContext) -> Any:
     return j.params
 
 
+@job("needs-what-is-missing")
+def needs_what_is_missing(j: JobContext) -> Any:
+    return getattr(j, j.params["group"])["video"]
+
+
+@job("has-a-default")
+def has_a_default(j: JobContext) -> Any:
+    try:
+        return getattr(j, j.params["group"])["video"]
+    except KeyError:
+        return "a default"
+
+
 @job("files")
 def files(j: JobContext) -> Any:
     Path("kept.txt").write_text("kept")

@@ -51,6 +51,20 @@ async def test_an_async_function_runs_too(stage: Stage) -> None:
     assert done.value == {"a": 1}
 
 
+@pytest.mark.parametrize("group", ["inputs", "params"])
+@pytest.mark.parametrize("kind", ["needs-what-is-missing", "has-a-default"])
+async def test_what_was_not_given_fails_once_and_is_named(stage: Stage, group: str, kind: str) -> None:
+    """Not as a KeyError that is tried again, to fail the same way three times more."""
+    ended, _ = await run_to_end(stage, kind, group=group)
+    has = "group" if group == "params" else "none"
+
+    if kind == "has-a-default":
+        assert ended == Done({}, "a default")
+    else:
+        assert (ended.outcome, ended.code) == (Outcome.PERMANENT, "missing")
+        assert ended.message == f"this kind needs {group}.video, and was given: {has}; submit it again with it"
+
+
 @pytest.mark.parametrize(
     ("case", "outputs", "value"),
     [("bare", {"result": "kept.txt"}, None), ("relative", {"out": "kept.txt"}, {"frames": 3})],
@@ -67,7 +81,7 @@ async def test_paths_are_files_to_keep(stage: Stage, case: str, outputs: dict[st
     [
         ("missing", "there is no such file"),
         ("outside", "outside scratch"),
-        ("link", "outside scratch"),
+        ("link", "which leads to /etc/passwd, outside scratch"),
         ("folder", "not a file"),
         ("text", "return a Path to keep it"),
         ("name", "is not a name"),

@@ -79,6 +79,24 @@ async def test_who_lacks_a_right_is_told_which_and_nothing_changes(
     await ledger.close()
 
 
+@pytest.mark.slow
+@pytest.mark.needs_root
+@pytest.mark.parametrize("folder_name", ["", "ledger.db.store", "ledger.db.logs", "ledger.db.scratch"])
+async def test_check_names_a_folder_that_a_worker_could_not_write(folder: Path, folder_name: str) -> None:
+    """With or without a ledger: what is well must be well for the first submit, too."""
+    box = folder / "box"
+    box.mkdir()
+    os.chown(box, NOBODY, NOBODY)
+    locked = box / folder_name
+    locked.mkdir(exist_ok=True)
+    locked.chmod(0o555)
+    tokens = ("check", "--url", f"sqlite:///{box}/ledger.db")
+
+    status, said, _ = await python(str(Path(__file__).with_name("as_nobody.py")), str(folder), *tokens)
+
+    assert (status, f"wrong: {locked} cannot be written by you" in said) == (1, True), said
+
+
 # --- files that vanish ---
 
 

@@ -13,6 +13,7 @@ from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite import database
 from planrun.wiring import open_ledger
+from tests.small_disk import small_disk
 
 from .plain import a_party, a_request
 
@@ -57,6 +58,7 @@ async def test_another_programs_database_is_refused_and_left_alone(url: str, pat
     with pytest.raises(LedgerUnusable, match="another program"):
         open_ledger(url)
     assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
 
 
 async def test_an_empty_file_becomes_a_ledger(url: str, path: Path) -> None:
@@ -70,6 +72,7 @@ async def test_a_file_that_is_no_database_is_refused(url: str, path: Path) -> No
 
     with pytest.raises(LedgerUnusable, match="not a SQLite file"):
         open_ledger(url)
+    assert list(path.parent.iterdir()) == [path], "nothing is left beside a file that was named by mistake"
 
 
 async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
@@ -185,6 +188,16 @@ async def test_a_backup_never_overwrites(ledger: Ledger, tmp_path: Path) -> None
     with pytest.raises(Invalid, match="never overwrites"):
         await ledger.backup(str(tmp_path / "copy.db"))
     assert is_there(tmp_path / "copy.db", text="precious")
+
+
+@pytest.mark.slow
+@pytest.mark.needs_root
+async def test_a_backup_to_a_full_disk_says_so_and_leaves_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", megabytes=1) as disk:
+        disk.fill(leave_bytes=8192)
+        with pytest.raises(LedgerUnavailable, match=r"its disk is full; free some space.*the ledger goes on"):
+            await ledger.backup(str(disk.folder / "copy.db"))
+        assert list(disk.folder.iterdir()) == [disk.ballast]
 
 
 async def test_a_backup_while_others_write_is_whole(ledger: Ledger, tmp_path: Path) -> None:

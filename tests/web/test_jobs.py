@@ -15,6 +15,7 @@ from planrun.config import place_of
 from planrun.core.errors import LedgerBusy, LedgerUnavailable
 from planrun.core.messages import Failure
 from planrun.web import jobs
+from planrun.web.app import build_app
 from planrun.web.asked import SubmitBody
 from planrun.web.calls import BODY_BYTES_MAX
 from tests.client.stand_in import Locked
@@ -34,6 +35,26 @@ def test_a_submit_over_http_takes_what_the_client_takes_with_its_defaults() -> N
     of_client = {field.name: default(field) for field in fields(Submit) if field.name != "kind"}
 
     assert over_http == of_client
+
+
+async def test_a_caller_that_leaves_within_its_body_is_no_mistake_of_the_server(url: str) -> None:
+    """Else the log of the server has a traceback for each."""
+    async with open_stage(url) as stage:
+        told: list[Any] = []
+        heard = iter(({"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}))
+
+        async def receive() -> dict[str, Any]:
+            return next(heard)
+
+        async def send(message: Any) -> None:
+            told.append(message)
+
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/v1/jobs", "headers": headers, "query_string": b""}
+        await build_app(stage.client)(scope, receive, send)
+
+        assert told[0]["status"] == 400
+        assert (await stage.got("/v1/jobs"))["jobs"] == []
 
 
 async def test_a_job_is_handed_in_once_however_often_it_is_asked_for(url: str) -> None:

@@ -89,7 +89,8 @@ def run(tokens: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FINISHED
     except OSError as error:
-        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        what_to_do = "; give this user access to it" if isinstance(error, PermissionError) else ""
+        _complain(f"{error.filename}: {error.strerror}{what_to_do}" if error.filename else str(error))
         return Exit.UNREACHABLE
     return status if isinstance(status, int) else Exit.FINISHED
 

@@ -75,6 +75,7 @@ def check(
     level = probe()
     findings.add("isolation", level.sentence, level.value)
     _look_at_disk(findings, scratch or place.scratch)
+    _look_at_rights(findings, (place.ledger.parent, place.store, place.logs, scratch or place.scratch))
     if modules:
         _look_at_modules(findings, modules, (*import_path, Path.cwd()), capability)
     ok = not findings.problems
@@ -122,6 +123,15 @@ def _look_at_disk(findings: Findings, scratch: Path) -> None:
         "scratch",
         f"{scratch}, {size(disk.free)} free of {size(disk.total)}",
         {"path": str(scratch), "free_bytes": disk.free, "total_bytes": disk.total},
+    )
+
+
+def _look_at_rights(findings: Findings, folders: Sequence[Path]) -> None:
+    """A worker would find out job by job."""
+    findings.problems.extend(
+        f"{folder} cannot be written by you; give this user write access to it"
+        for folder in folders
+        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK)
     )
 
 

@@ -15,6 +15,8 @@ from planrun.cli.wait import interruptible
 from planrun.cli.words import moment, time_of_day
 from planrun.client import AsyncClient
 from planrun.clock import SystemClock
+from planrun.core.errors import Invalid
+from planrun.core.history import What
 from planrun.core.messages import EventRow
 
 Follow = Annotated[
@@ -49,6 +51,10 @@ def events(
         what: Only moves of that name, such as granted, lost or checkpoint. Repeat it for more.
         attempt: Only of this attempt.
     """
+
+    unknown = sorted(set(what) - set(What))
+    if unknown:
+        raise Invalid(f"move {unknown[0]!r:.80}: use one of {', '.join(What)}")
 
     def is_asked(row: EventRow) -> bool:
         return (not what or row.what in what) and attempt in (None, row.attempt)

@@ -317,10 +317,6 @@ class AsyncClient(Waiting):
         collector = Collector(
             self._ledger, self._store, scratch=root, gc_grace_s=grace_s, dry_run=dry_run, tell=gone.append
         )
-        if dry_run:
-            gone += in_words(await self._ledger.stale(limit=DRY_RUN_MAX))
-            await collector.tick(0)
-            return gone
         retention = Retention(
             self._ledger,
             Archive(self._place.archive),
@@ -329,6 +325,11 @@ class AsyncClient(Waiting):
             believe_clock=now,
             tell=gone.append,
         )
+        if dry_run:
+            await retention.is_held_up()  # says so
+            gone += in_words(await self._ledger.stale(limit=DRY_RUN_MAX))
+            await collector.tick(0)
+            return gone
         before = -1
         while len(gone) > before:  # where a result has gone, its files go next, and then perhaps its job
             before = len(gone)

@@ -50,7 +50,7 @@ def presence(
         Presence(
             incarnation=worker.incarnation,
             name=worker.name,
-            state=_state(worker, running=worker.incarnation in running, dead=worker.incarnation in dead),
+            state=state_of(worker, running=worker.incarnation in running, dead=worker.incarnation in dead),
             running=running.get(worker.incarnation, 0),
             slots=worker.slots,
             seen_at_ms=worker.seen_at_ms,
@@ -65,7 +65,13 @@ def presence(
     ]
 
 
-def _state(worker: WorkerRow, *, running: bool, dead: bool) -> str:
+def state_of(worker: WorkerRow, *, running: bool, dead: bool) -> str:
+    """The `Presence.state` of one worker.
+
+    Args:
+        running: It holds a lease.
+        dead: It is known, or taken, to be dead.
+    """
     if not dead:
         return worker.state
     left = worker.state in ("draining", "gone") and not running

@@ -7,7 +7,7 @@ no ledger: then the sentence says where to look.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -17,6 +17,7 @@ from planrun.core.life import Outcome, State
 from planrun.core.messages import AttemptRow, Failure, JobRow, Struct, WorkerRow
 from planrun.core.offers import OLDEST_EVERY
 from planrun.core.pauses import Pause, pause_in_words
+from planrun.core.presence import state_of
 from planrun.core.routing import Cold, Missing, find_route
 
 START_ONE = "start one with planrun worker MODULE"
@@ -160,7 +161,7 @@ def _in_line(outlook: Outlook, dead: Collection[str], wall_ms: int) -> tuple[Cau
     able = [worker for worker in outlook.workers if worker.incarnation in route.incarnations]
     ready = [worker for worker in able if worker.state == "ready" and worker.incarnation not in dead]
     if not ready:
-        return Cause.FLEET_LOST, _lost(able, dead, wall_ms)
+        return Cause.FLEET_LOST, _lost(able, outlook.taken, dead, wall_ms)
     slots = sum(worker.slots for worker in ready)
     free = [worker for worker in ready if outlook.taken.get(worker.incarnation, 0) < worker.slots]
     line = _line(outlook, free or ready)
@@ -176,15 +177,15 @@ def _in_line(outlook: Outlook, dead: Collection[str], wall_ms: int) -> tuple[Cau
     )
 
 
-def _lost(able: Sequence[WorkerRow], dead: Collection[str], wall_ms: int) -> str:
+def _lost(able: Sequence[WorkerRow], taken: Mapping[str, int], dead: Collection[str], wall_ms: int) -> str:
     """None of the workers that could run it takes work: which, and since when."""
-    states = [
-        f"{worker.name} is lost, last seen {span(wall_ms - worker.seen_at_ms)} ago"
-        if worker.incarnation in dead
-        else f"{worker.name} is {worker.state} and takes no more work"
-        for worker in able
-    ]
-    return f"waits for a worker: {'; '.join(states)}; {START_ONE}"
+    parts = []
+    for worker in able:
+        is_dead = worker.incarnation in dead
+        state = state_of(worker, running=taken.get(worker.incarnation, 0) > 0, dead=is_dead)
+        rest = f", last seen {span(wall_ms - worker.seen_at_ms)} ago" if is_dead else " and takes no more work"
+        parts.append(f"{worker.name} is {state}{rest}")
+    return f"waits for a worker: {'; '.join(parts)}; {START_ONE}"
 
 
 def _line(outlook: Outlook, workers: Sequence[WorkerRow]) -> str:

@@ -76,7 +76,8 @@ def _file_to_keep(name: Any, path: Path, scratch: Path) -> str:
     except (OSError, RuntimeError, ValueError):
         raise Permanent(f"{WHAT}: output {name!r} is {path}, but there is no such file", code="bad-answer") from None
     if not real.is_relative_to(scratch.resolve()):
-        raise Permanent(f"{WHAT}: output {name!r} is {path}, outside scratch; write it there", code="bad-answer")
+        leads = f", which leads to {real}" if absolute.is_relative_to(scratch) else ""
+        raise Permanent(f"{WHAT}: output {name!r} is {path}{leads}, outside scratch; write it there", code="bad-answer")
     if not real.is_file():
         raise Permanent(
             f"{WHAT}: output {name!r} is {path}, not a file; return files, or pack the folder", code="bad-answer"

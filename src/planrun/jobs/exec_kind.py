@@ -17,7 +17,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -101,12 +101,7 @@ def _filled(argument: str, j: JobContext, here: Path) -> str:
         group, name, place = match.groups()
         if place:
             return str(here if place == "here" else getattr(j, place) or "")
-        known = j.inputs if group == "inputs" else j.params
-        if name not in known:
-            has = ", ".join(sorted(known)) or "none"
-            raise Permanent(
-                f"this kind needs {group}.{name}, and was given: {has}; submit it again with it", code="missing"
-            )
+        known: Mapping[str, Any] = j.inputs if group == "inputs" else j.params
         return _text(known[name])
 
     return _PLACEHOLDER.sub(found, argument)

@@ -25,6 +25,7 @@ from planrun.jobs.channel import Channel
 from planrun.jobs.context import JobContext, Line, Stopped
 from planrun.jobs.declaration import function_of
 from planrun.jobs.failure import Described, describe_failure, describe_import, write_traceback
+from planrun.jobs.given import Given
 
 
 def main() -> NoReturn:
@@ -118,8 +119,8 @@ def _attempt(order: dict[str, Any], line: Line, scratch: Path) -> Answer | Descr
         missing = f"module {module} declares no @job({kind!r}, version={version!r})"
         return Described(Outcome.TRANSIENT, missing, "import")
     context = line.context(
-        inputs=MappingProxyType({name: Path(path) for name, path in order["inputs"].items()}),
-        params=order["params"],
+        inputs=MappingProxyType(Given("inputs", {name: Path(path) for name, path in order["inputs"].items()})),
+        params=Given("params", order["params"]),
         checkpoint=Path(order["checkpoint"]) if order["checkpoint"] else None,
         attempt=order["attempt"],
         hint=order["hint"],

@@ -62,11 +62,8 @@ class Retention:
         if self._keep is not None:
             await self._ledger.keep(self._keep)
             self._keep = None
-        doubt_ms = await self._ledger.doubt()
-        if doubt_ms and not self._believe_clock:
-            await self._say_doubt(doubt_ms)
+        if await self.is_held_up():
             return now_ms + LOOK_EVERY_MS
-        self._doubted = False
         with self._archive.alone() as is_ours:
             if not is_ours:
                 return now_ms + LOOK_EVERY_MS
@@ -95,8 +92,12 @@ class Retention:
         except OSError as error:
             _log.warning("the log %s cannot be removed; remove it by hand: %s", folder, error)
 
-    async def _say_doubt(self, doubt_ms: int) -> None:
-        """Once, and only if it makes a difference."""
+    async def is_held_up(self) -> bool:
+        """Is the wall clock doubted, so that nothing goes? Says so once, and only if it makes a difference."""
+        doubt_ms = await self._ledger.doubt()
+        if not doubt_ms or self._believe_clock:
+            self._doubted = False
+            return False
         if not self._doubted and (await self._ledger.stale(limit=1)).most:
             self._doubted = True
             _log.warning(
@@ -104,6 +105,7 @@ class Retention:
                 "`planrun gc --now` does not wait",
                 span(doubt_ms),
             )
+        return True
 
 
 def in_words(stale: Stale) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from planrun.client import AsyncClient, AsyncJobHandle
 from planrun.web.problems import BAD_JSON, INVALID, NOT_JSON, STOPPING, TOO_LARGE, Refused
@@ -134,10 +134,14 @@ async def read_body(request: Request, kind: type[S]) -> S:
 
 async def _read(request: Request) -> bytes:
     content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > BODY_BYTES_MAX:
-            raise Refused(TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes; pass large data as an input file")
+    try:
+        async for chunk in request.stream():
+            content += chunk
+            if len(content) > BODY_BYTES_MAX:
+                too_large = f"the body has more than {BODY_BYTES_MAX} bytes; pass large data as an input file"
+                raise Refused(TOO_LARGE, too_large)
+    except ClientDisconnect:  # nobody reads the reply; nor is it a mistake of ours, to be logged as one
+        raise Refused(BAD_JSON, "the connection ended within the body; send it again, whole") from None
     return bytes(content)
 
 

@@ -174,8 +174,12 @@ class Attempt:
 
     def _put(self, name: str, path: Path) -> Output:
         clock, store = self.tools.clock, self.tools.store
+        suffix = plain_suffix(path)
         stored = store.put(
-            self._prefix, f"{name}{plain_suffix(path)}", path, may_go_on=lambda: self.holding.may_act(clock.boot_ms())
+            self._prefix,
+            name if name.endswith(suffix) else f"{name}{suffix}",
+            path,
+            may_go_on=lambda: self.holding.may_act(clock.boot_ms()),
         )
         if store.head(stored.key) != stored.bytes:
             raise StorageError(f"{stored.key} is not what was written")

@@ -304,5 +304,5 @@ def _kept_file(name: str, path: Path, scratch: Path) -> Path:
             f"output {name}: {path.name} is not a plain file; links and folders are not kept", code="output-kind"
         )
     if status.st_size == 0:
-        raise Permanent(f"output {name}: {path.name} is empty", code="output-empty")
+        raise Permanent(f"output {name}: {path.name} is empty; write it, or leave it out", code="output-empty")
     return path

@@ -132,7 +132,7 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
     if connection.readonly("main"):
         raise apsw.ReadOnlyError
     connection.set_busy_timeout(2_000)
-    _refuse_foreign(connection, path)
+    refuse_foreign(connection, path)
     if connection.pragma("journal_mode") != "wal":
         connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
@@ -160,11 +160,18 @@ def back_up(source: apsw.Connection, path: Path) -> None:
         _copy_whole(source, path)
     except apsw.Error as error:
         path.unlink()
-        raise LedgerUnavailable(f"the backup to {path} failed: {error!r}; the ledger goes on") from None
+        why = (
+            "its disk is full; free some space, or choose another" if isinstance(error, apsw.FullError) else repr(error)
+        )
+        raise LedgerUnavailable(f"the backup to {path} failed: {why}; the ledger goes on") from None
 
 
-def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
-    """Leave another program's database as it is. An empty one is nobody's yet."""
+def refuse_foreign(connection: apsw.Connection, path: Path) -> None:
+    """Leave another program's database as it is. An empty one is nobody's yet.
+
+    Raises:
+        LedgerUnusable: It is another program's.
+    """
     if connection.pragma("application_id") == APPLICATION_ID:
         return
     if connection.pragma("user_version") or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():

@@ -90,8 +90,9 @@ class SqliteLedger:
         self._wait_s = wait_s
         with refusals_in_words(place.ledger):
             refuse_unsafe(place)
+            is_up_to_date = place.ledger.exists() and is_current(place.ledger)  # refused: nothing is made beside it
             self._turnstile = Turnstile(place.turn)
-            connection = self._open(wait_s)
+            connection = connect(place.ledger) if is_up_to_date else self._bring_up_to_date(wait_s)
             self._wakeup = Wakeup(place.wake, place.wakes)
             self._reader = connect(place.ledger, read_only=True)
         self._file = Identity(place.ledger)
@@ -107,11 +108,9 @@ class SqliteLedger:
         )
         self._connection = connection
 
-    def _open(self, wait_s: float) -> apsw.Connection:
-        """A ledger that is up to date is opened without its turn, so that whoever holds it keeps no reader out."""
+    def _bring_up_to_date(self, wait_s: float) -> apsw.Connection:
+        """In turn. One that is up to date is opened without it, so that whoever has the turn keeps no reader out."""
         path = self._place.ledger
-        if path.exists() and is_current(path):
-            return connect(path)
         with self._turnstile.turn(wait_s=wait_s):
             connection = connect(path)
             migrate(connection, path)

@@ -27,6 +27,7 @@ from planrun.ledger.sqlite.database import (
     back_up,
     connect,
     refusals_in_words,
+    refuse_foreign,
     refuse_unsafe,
     statement,
 )
@@ -73,13 +74,22 @@ def schema_known() -> int:
 
 
 def is_current(path: Path) -> bool:
-    """Does this file hold a ledger of exactly the schema that this planrun writes?"""
+    """Does this file hold a ledger of exactly the schema that this planrun writes?
+
+    Raises:
+        apsw.NotADBError: It is no database.
+        LedgerUnusable: It is another program's.
+    """
     try:
         with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
             connection.set_busy_timeout(2_000)
+            connection.execute("BEGIN")  # one moment of a file that another process may be founding just now
+            refuse_foreign(connection, path)
             ours = connection.pragma("application_id") == APPLICATION_ID
             wal = connection.pragma("journal_mode") == "wal"
             return bool(ours and wal and connection.pragma("user_version") == schema_known())
+    except apsw.NotADBError:
+        raise
     except apsw.Error:
         return False  # opening it in turn says what is wrong
 
