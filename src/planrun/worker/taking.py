@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 SPARE_OFFERS = 8  # others look at the same line; some of these will be gone
 TRIED_AT_ONCE = 4
+LOOKED_S = 0.05
 
 
 class Taken(NamedTuple):
@@ -137,13 +138,15 @@ class Successor:
             self._offers = asyncio.create_task(self._taking.offers(1))
 
     async def looked(self) -> None:
-        """Wait for what `look` has asked for."""
+        """Wait for what `look` has asked for, but hold no settle up."""
         if self._offers is not None:
-            await asyncio.wait([self._offers])
+            await asyncio.wait([self._offers], timeout=LOOKED_S)
 
     def take(self) -> None:
         """All that is left of the job is to settle it, and nothing of it lies in the room any more."""
-        if self._offers is not None and self._may_follow() and self._gates.still_admit(self._kind, self._room):
+        if self._offers is None or not self._offers.done():
+            return
+        if self._may_follow() and self._gates.still_admit(self._kind, self._room):
             self._attempted = asyncio.create_task(self._take(self._offers))
 
     async def has_come(self) -> bool:
