@@ -20,15 +20,8 @@ from pathlib import Path
 import apsw
 
 from planrun.core.life import Outcome
-from planrun.core.messages import (
-    Granted,
-    GrantRequest,
-    Handler,
-    OfferQuery,
-    SettleRequest,
-    SubmitRequest,
-    WorkerRow,
-)
+from planrun.core.messages import Granted, GrantRequest, Handler, SettleRequest, SubmitRequest, WorkerRow
+from planrun.core.offers import OfferQuery
 from planrun.ledger.contract import Ledger
 from planrun.wiring import open_ledger
 

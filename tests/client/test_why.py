@@ -120,6 +120,17 @@ async def behind_others(they: Actors) -> str:
     return job_id
 
 
+async def behind_a_stream_of_more_urgent_ones(they: Actors) -> str:
+    """Two are older, so it is the third that starts by its age."""
+    await they.register("w1")
+    for priority in (-9, 5):
+        await they.submit(priority=priority)
+    job_id = (await they.submit()).job_id
+    for _ in range(30):
+        await they.submit(priority=1)
+    return job_id
+
+
 async def first_in_line(they: Actors) -> str:
     await they.register("w1")
     return (await they.submit()).job_id
@@ -169,6 +180,11 @@ SITUATIONS: list[tuple[Callable[[Actors], Awaitable[str]], Cause, str]] = [
     (behind_a_draining_worker, Cause.FLEET_LOST, "name-of-w1 is draining and takes no more work"),
     (with_all_slots_taken, Cause.BUSY, "waits for a slot: 2 of 2 are taken on name-of-w1"),
     (behind_others, Cause.BEHIND, "behind 2 jobs (1 of higher priority, 1 older)"),
+    (
+        behind_a_stream_of_more_urgent_ones,
+        Cause.BEHIND,
+        "behind 31 jobs (31 of higher priority); by its age it is one of the next 30 starts",
+    ),
     (first_in_line, Cause.NEXT, "next in line for name-of-w1"),
     (running, Cause.RUNNING, "running on name-of-w1 for 12 s, attempt 1"),
     (running_on_a_silent_worker, Cause.WORKER_LOST, "name-of-w1 is lost; it goes back in line as soon as any worker"),

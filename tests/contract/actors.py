@@ -23,8 +23,6 @@ from planrun.core.messages import (
     Handler,
     JobRow,
     Lease,
-    Offer,
-    OfferQuery,
     Output,
     Refused,
     ReleaseRequest,
@@ -38,6 +36,7 @@ from planrun.core.messages import (
     WorkerRow,
 )
 from planrun.core.names import attempt_prefix, digest, object_key
+from planrun.core.offers import Offer, OfferQuery
 from planrun.ledger.contract import Ledger
 
 from .manual_clock import ManualClock

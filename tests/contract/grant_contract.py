@@ -193,6 +193,41 @@ class GrantContract(LedgerContract):
         assert await they.line(handlers=handlers) == [urgent, old, new]
         assert await they.line(handlers=handlers, limit=2) == [urgent, old]
 
+    async def test_the_oldest_job_stands_where_it_was_asked_for_and_once(self, they: Actors) -> None:
+        """C71: across kinds, and only what such a worker can run."""
+        handlers = (HANDLER, Handler(kind="poster", version="v3"))
+        await they.submit(needs=("gpu",))
+        oldest = (await they.submit(priority=-5)).job_id
+        urgent = [(await they.submit(kind="poster", version="v3", priority=2)).job_id for _ in range(2)]
+        younger = (await they.submit(priority=-9)).job_id
+
+        assert await they.line(handlers=handlers) == [*urgent, oldest, younger]
+        assert await they.line(handlers=handlers, oldest_at=0) == [oldest, *urgent, younger]
+        assert await they.line(handlers=handlers, oldest_at=1, limit=2) == [urgent[0], oldest]
+        assert [offer.by_age for offer in await they.offers(handlers=handlers, oldest_at=1)] == [
+            False,
+            True,
+            False,
+            False,
+        ]
+        assert await they.line(handlers=handlers[1:], oldest_at=2) == urgent
+        assert await they.line(namespaces=("empty",), oldest_at=0) == []
+
+    @pytest.mark.parametrize("priorities", [(0, 0), (0, 3), (3, 0), (-3, 3)])
+    async def test_the_oldest_is_found_whatever_priorities_there_are(
+        self, they: Actors, priorities: tuple[int, ...]
+    ) -> None:
+        jobs = [(await they.submit(priority=priority)).job_id for priority in priorities]
+
+        assert await they.line(oldest_at=0) == jobs
+
+    async def test_c71_a_lost_job_of_low_priority_is_still_the_oldest(self, they: Actors) -> None:
+        lease = await they.running(priority=-5)
+        await they.submit(priority=9)
+        await they.expire_all()
+
+        assert (await they.line(oldest_at=0))[0] == lease.job_id
+
     @pytest.mark.parametrize("way_back", ["released", "lost", "transient"])
     async def test_a_job_that_comes_back_keeps_its_place(
         self, they: Actors, ledger: Ledger, clock: ManualClock, way_back: str

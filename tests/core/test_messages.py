@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from planrun.core import coverage, keeping, listing, messages, pauses, why
+from planrun.core import coverage, keeping, listing, messages, offers, pauses, why
 from planrun.core.coverage import Coverage, OpenJobs
 from planrun.core.keeping import Archived, Garbage, Glance, Keep, Record, Stale
 from planrun.core.life import Outcome, Reason, State
@@ -30,8 +30,6 @@ from planrun.core.messages import (
     JobRow,
     Lease,
     Message,
-    Offer,
-    OfferQuery,
     Output,
     Refused,
     ReleaseRequest,
@@ -45,6 +43,7 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
+from planrun.core.offers import Offer, OfferQuery
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.why import Ahead, Cause, Outlook, Why
 
@@ -133,7 +132,8 @@ def test_a_message_cannot_be_changed(sample: Struct) -> None:
 
 def test_every_message_has_a_sample_here() -> None:
     declared = {
-        value for module in (messages, keeping, listing, pauses, coverage, why) for value in vars(module).values()
+        value for module in (messages, offers, keeping, listing, pauses, coverage, why)
+        for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Struct) and value is not Struct
     }  # fmt: skip
 

@@ -46,7 +46,7 @@ DOORS = [
         'if not route.startswith("webhook:")',
         "if False",
         "test_jobs.py::test_what_cannot_be_right_is_refused_in_words_and_nothing_is_submitted",
-        file="bodies",
+        file="asked",
     ),
     door(
         "a form of another site is no JSON",

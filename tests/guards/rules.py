@@ -154,6 +154,20 @@ RULES = [
         "TestGrant::test_the_more_urgent_job_is_offered_first_and_equals_by_their_age",
     ),
     contract(
+        "the oldest is the oldest",
+        f"{SQL}/oldest.sql",
+        " ORDER BY id\n LIMIT :limit",
+        " ORDER BY id DESC\n LIMIT :limit",
+        "TestGrant::test_the_oldest_is_found_whatever_priorities_there_are",
+    ),
+    contract(
+        "the oldest may be of any priority",
+        f"{SQL}/oldest.sql",
+        "priority <> 0",
+        "priority > 0",
+        "TestGrant::test_the_oldest_job_stands_where_it_was_asked_for_and_once",
+    ),
+    contract(
         "a newer checkpoint gives hand-backs again",
         f"{SQL}/checkpoint.sql",
         ", handbacks = 0",

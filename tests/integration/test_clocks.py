@@ -9,17 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from planrun.core.messages import (
-    Beat,
-    Granted,
-    GrantRequest,
-    Handler,
-    Lease,
-    OfferQuery,
-    RenewRequest,
-    SubmitRequest,
-    WorkerRow,
-)
+from planrun.core.messages import Beat, Granted, GrantRequest, Handler, Lease, RenewRequest, SubmitRequest, WorkerRow
+from planrun.core.offers import OfferQuery
 from planrun.ledger.contract import Ledger
 from planrun.wiring import open_ledger
 from tests.contract.manual_clock import ManualClock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from planrun.core.life import Outcome, Reason, State
+from tests.jobs.lab_jobs import STRANGE
 from tests.lab import Lab, alive_with_mark
 
 pytestmark = pytest.mark.anyio
@@ -95,6 +97,24 @@ async def test_an_answer_that_cannot_be_kept_fails_once_and_says_why(lab: Lab, w
     assert result.error.message
     assert "Traceback" not in result.error.message
     assert lab.stored() == {}
+
+
+async def test_c86_whatever_a_job_returns_it_starts_once_and_its_answer_is_strict_json(lab: Lab) -> None:
+    """The work is done: a second run would not help."""
+    lab.start_worker(jobs=["tests.jobs.lab_jobs"], slots=3)
+    await lab.ready(1)
+    jobs = [await lab.submit("returns", {"case": case}, subscribers=(lab.receiver(),)) for case in STRANGE]
+    jobs.append(await lab.submit("returns", {"case": "large-integer"}, subscribers=(lab.receiver(),)))
+    rows = await lab.ended(*jobs)
+    await lab.delivered()
+
+    assert [(row.state, row.attempt) for row in rows] == [(State.FAILED, 1)] * len(STRANGE) + [(State.FINISHED, 1)]
+    assert (await lab.result(jobs[-1])).value == 10**400
+    await lab.check_answers("app")
+    texts = [text for copies in lab.received().values() for text in copies]
+    assert len(texts) == len(jobs)
+    for text in texts:
+        json.loads(text, parse_constant=pytest.fail)
 
 
 async def test_a_flood_of_output_and_a_full_log_stop_nothing(lab: Lab) -> None:
@@ -205,6 +225,59 @@ async def test_a_busy_slot_takes_the_most_urgent_job_next_though_its_own_kind_wo
     assert [row.state for row in rows] == [State.FINISHED] * 5
     assert [start.job_id for start in lab.starts()] == [first, urgent, *alike]
     await lab.scratch_empty()
+
+
+async def test_c71_a_job_of_low_priority_starts_in_bounded_time_under_a_steady_stream_of_urgent_ones(lab: Lab) -> None:
+    """One slot, always a dozen urgent jobs in line: every tenth start goes by age, also where another kind follows."""
+    busy = await lab.submit("warmly", {"n": "first"}, priority=9)
+    before = [await lab.submit("warmly", {"n": n}, priority=9) for n in range(2)]
+    low = await lab.submit("nap", {"seconds": 0}, priority=-9)
+    sent = 0
+    lab.start_worker(lease_s=5)
+    while not lab.starts(low):
+        while (await lab.ledger.counts(None))["queued"] < 12:
+            sent += 1
+            await lab.submit("warmly", {"n": f"stream {sent}"}, priority=9)
+        await asyncio.sleep(0.01)
+        assert sent <= 100, "it waits for ever"
+    order = [start.job_id for start in lab.starts()]
+
+    assert order[:3] == [busy, *before]
+    assert 3 < order.index(low) < 10 * (1 + len([busy, *before]))
+
+
+async def test_c71_an_urgent_job_that_lost_its_worker_runs_next(lab: Lab) -> None:
+    first = lab.start_worker(lease_s=1)
+    await lab.ready(1)
+    urgent = await lab.submit("nap", {"seconds": 3600}, priority=9)
+    await lab.started(urgent, 1)
+    for n in range(3):
+        await lab.submit("nap", {"seconds": 0.5, "n": n})
+    first.kill()
+    lab.start_worker(lease_s=1)
+    again = await lab.started(urgent, 2)
+
+    assert len([start for start in lab.starts() if start.at < again.at]) <= 1 + 1  # one may start during its back-off
+
+
+async def test_c26_no_job_waits_behind_a_long_one_while_a_slot_is_free_anywhere(lab: Lab) -> None:
+    """A worker holds no jobs that it does not run; one that comes later gets work at once."""
+    for _ in range(2):
+        lab.start_worker()
+    await lab.ready(2)
+    long = await lab.submit("nap", {"seconds": 3600})
+    await lab.started(long, 1)
+    short = [await lab.submit("nap", {"seconds": 0.3, "n": n}) for n in range(6)]
+    await lab.ended(*short, timeout_s=15)
+    lab.start_worker()
+    await lab.ready(3)
+    short = [await lab.submit("nap", {"seconds": 0.3, "n": n}) for n in range(6)]
+    await lab.ended(*short, timeout_s=15)
+    workers = {attempt.worker for job in short for attempt in await lab.attempts(job)}
+
+    assert (await lab.job(long)).state is State.RUNNING
+    assert len(workers) == 2
+    assert (await lab.job(long)).worker not in workers
 
 
 async def test_a_job_waits_for_the_machine_that_can_run_it_or_fails_at_once(lab: Lab) -> None:

@@ -12,6 +12,8 @@ import pytest
 from bench.listing import NAMES, VALUES, fill, filters
 from planrun.clock import Instant, SystemClock
 from planrun.core.listing import ListQuery
+from planrun.core.messages import Handler
+from planrun.core.offers import OfferQuery
 from planrun.ledger.sqlite.database import connect
 from planrun.ledger.sqlite.migrating import migrate
 from planrun.ledger.sqlite.writer import SqliteTx
@@ -21,6 +23,9 @@ from planrun.ledger.verbs import fleet, listing, outlook, pausing, reading
 JOBS = 100_000
 STEPS_MAX = 30_000  # a scan of that many jobs takes ten times as many
 EVERY = 100
+LINE = OfferQuery(
+    namespaces=("default",), handlers=(Handler(kind="kind-1", version="v1"),), capabilities=(), limit=9, oldest_at=0
+)
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +84,7 @@ def test_no_page_costs_what_the_ledger_holds_whatever_it_is_filtered_by(
         partial(reading.attempts, job_id=f"job-{JOBS // 2:032d}"),
         partial(outlook.outlook, job_id=f"job-{JOBS - 5:032d}"),
         partial(pausing.pauses, limit=50),
+        partial(fleet.offers, query=LINE),
         outlook.open_jobs,
         fleet.workers,
     ],

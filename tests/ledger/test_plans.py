@@ -15,6 +15,8 @@ from planrun.ledger.sqlite.migrating import migrate
 HOT = {
     "offers": "job_ready",
     "ahead": "job_ready",
+    "oldest": "job_oldest",
+    "elders": "job_oldest",
     "promote": "job_delayed",
     "expired": "job_lease",
     "overdue": "job_deadline",
@@ -84,7 +86,7 @@ def plan_of(connection: apsw.Connection, name: str) -> list[str]:
 
 def scans(plan: list[str]) -> list[str]:
     """Steps that read a whole table, or sort."""
-    harmless = ("SCAN json_each", "SCAN CONSTANT ROW", "SCAN (subquery")
+    harmless = ("SCAN json_each", "SCAN CONSTANT ROW", "SCAN (subquery", "SCAN older")
     return [step for step in plan if step.startswith(("SCAN", "USE TEMP")) and not step.startswith(harmless)]
 
 
@@ -129,12 +131,19 @@ def test_a_look_at_what_is_due_touches_one_row_of_each_index(connection: apsw.Co
         assert any(step.startswith("SEARCH") and f"INDEX {index}" in step for step in plan), plan
 
 
+@pytest.mark.parametrize("name", ["oldest", "elders"])
+def test_the_line_by_age_is_that_of_priority_0_and_that_of_all_others(connection: apsw.Connection, name: str) -> None:
+    plan = plan_of(connection, name)
+
+    assert any("INDEX job_ready (kind=? AND version=? AND namespace=? AND priority=?" in step for step in plan), plan
+
+
 def test_ended_jobs_are_in_no_index_of_the_line(connection: apsw.Connection) -> None:
     """Each of these is partial: its WHERE leaves ended jobs out."""
     rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
     partial = {name: sql.partition(" WHERE ")[2] for name, sql in rows}
 
-    for index in ("job_ready", "job_delayed"):
+    for index in ("job_ready", "job_oldest", "job_delayed"):
         assert "state='queued'" in partial[index]
     for index in ("job_lease", "job_holder"):
         assert partial[index] == "state='running'"

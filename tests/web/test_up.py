@@ -78,8 +78,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def started(*tokens: str) -> Iterator[Up]:
-    command = [sys.executable, "-m", "planrun.cli", "up", "film_jobs", "--listen", "127.0.0.1:0", *tokens]
+def started(*tokens: str, listen: str = "127.0.0.1:0") -> Iterator[Up]:
+    command = [sys.executable, "-m", "planrun.cli", "up", "film_jobs", "--listen", listen, *tokens]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     first = process.stderr.readline()

@@ -74,10 +74,20 @@ def test_kinds_needs_and_capabilities_are_read_in_another_process(tmp_path: Path
     assert "some_jobs" not in sys.modules
 
 
-def test_what_the_operator_declares_counts_more_than_a_probe(tmp_path: Path) -> None:
-    catalog = catalog_of(tmp_path, MODULE, capabilities=("unicorn", "sh", "nowhere"))
+def test_c66_where_a_probe_says_no_the_operators_word_does_not_count(tmp_path: Path) -> None:
+    catalog = catalog_of(tmp_path, MODULE, capabilities=("unicorn", "sh", "nowhere", "gpu"))
 
-    assert catalog.handlers[1].missing == ()
+    assert catalog.handlers[1].missing == ("unicorn", "sh")
+    assert catalog.capabilities == ("gpu", "ls", "nowhere")
+    assert "capability sh was declared, but its probe says that this machine lacks it" in catalog.notes
+    assert "unless a probe says no, name it with --capability" in catalog.lacks[0]
+
+
+def test_c66_what_nothing_but_the_operator_says_is_told_apart(tmp_path: Path) -> None:
+    """A probe or an executable of that name verifies it."""
+    catalog = catalog_of(tmp_path, MODULE, capabilities=("gpu", "fast-disk", "ls", "rack-7"))
+
+    assert catalog.unverified == ("fast-disk", "rack-7")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -9,7 +10,8 @@ import pytest
 
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.kinds import Kind
-from planrun.core.messages import Granted, Lease, Offer
+from planrun.core.messages import Granted, Lease
+from planrun.core.offers import Offer
 from planrun.worker.gates import Gates, Reservation
 from planrun.worker.taking import Successor, Taken, Taking
 
@@ -30,6 +32,7 @@ class World:
         self.asked: list[str] = []
         self.begun: list[str] = []
         self.may_follow = self.has_room = True
+        self.is_slow = False
         self.successor = Successor(
             cast("Taking", self),
             cast("Gates", self),
@@ -40,6 +43,8 @@ class World:
         )
 
     async def offers(self, count: int) -> list[Offer]:
+        if self.is_slow:
+            await asyncio.sleep(30)
         for one in self.line:
             if isinstance(one, Exception):
                 raise one
@@ -94,6 +99,14 @@ async def test_a_ledger_that_cannot_be_read_is_no_error_of_the_job_before() -> N
     world = World(LedgerUnavailable("locked"))
 
     assert not await world.follow()
+
+
+async def test_a_look_that_takes_long_holds_no_settle_up() -> None:
+    world = World(an_offer("first"))
+    world.is_slow = True
+
+    assert not await world.follow()
+    assert world.begun == []
 
 
 async def test_nothing_was_looked_for_so_nothing_follows() -> None:

@@ -146,7 +146,8 @@ def _look_at_modules(
         findings.problems.append(str(error))
         return
     findings.add("kinds", ", ".join(map(handler_in_words, catalog.handlers)), catalog.handlers)
-    findings.add("capabilities", ", ".join(catalog.capabilities), catalog.capabilities)
+    words = (f"{name}{' (declared, not verified)' * (name in catalog.unverified)}" for name in catalog.capabilities)
+    findings.add("capabilities", ", ".join(words), catalog.capabilities)
     findings.problems.extend(catalog.notes)
     findings.problems.extend(catalog.lacks)
 

@@ -133,7 +133,7 @@ def _params_of(pairs: Iterable[str]) -> dict[str, Any]:
         name, text = _split(pair, "K=V")
         if name in params:
             raise Invalid(f"{name}=… is given twice; every param has a name of its own")
-        params[name] = _value_of(text)
+        params[name] = _value_of(name, text)
     return params
 
 
@@ -144,12 +144,17 @@ def _split(pair: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-def _value_of(text: str) -> Any:
+def _value_of(name: str, text: str) -> Any:
+    """What is no JSON is text; what is JSON and cannot be read is neither."""
     try:
         return json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+    except json.JSONDecodeError:
         return text
+    except (ValueError, RecursionError):
+        raise Invalid(
+            f"{name}=…: a number of too many digits, or nested too deeply; pass such data as an input file"
+        ) from None
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no JSON number")
+    raise json.JSONDecodeError("no JSON number", text, 0)

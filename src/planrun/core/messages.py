@@ -113,24 +113,6 @@ class Lease(Struct, kw_only=True):
     token: int
 
 
-class Offer(Struct, kw_only=True):
-    """A hint that a job waits at this attempt. Never trusted, never needed for safety."""
-
-    job_id: str
-    attempt: int
-    namespace: str
-    kind: str
-    version: str
-    priority: int = 0
-
-
-class OfferQuery(Struct, kw_only=True):
-    namespaces: tuple[str, ...]
-    handlers: tuple[Handler, ...]
-    capabilities: tuple[str, ...]
-    limit: int
-
-
 class GrantRequest(Struct, kw_only=True):
     """Attributes:
     nonce: Fresh per grant, equal on its retries: a repeated call gets the same token.

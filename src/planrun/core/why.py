@@ -15,6 +15,7 @@ import msgspec
 from planrun.core.durations import span
 from planrun.core.life import Outcome, State
 from planrun.core.messages import AttemptRow, Failure, JobRow, Struct, WorkerRow
+from planrun.core.offers import OLDEST_EVERY
 from planrun.core.pauses import Pause, pause_in_words
 from planrun.core.presence import state_of
 from planrun.core.routing import Cold, Missing, find_route
@@ -42,10 +43,16 @@ class Cause(StrEnum):
 
 
 class Ahead(Struct, kw_only=True):
-    """How many ready jobs one worker would take before this one."""
+    """How many ready jobs one worker would take before this one.
+
+    Attributes:
+        older: Of the same priority.
+        elders: All that are older: what counts when the worker goes by age.
+    """
 
     urgent: int = 0
     older: int = 0
+    elders: int = 0
 
 
 class Outlook(Struct, kw_only=True):
@@ -189,6 +196,8 @@ def _line(outlook: Outlook, workers: Sequence[WorkerRow]) -> str:
         f"{count} {what}" for count, what in ((first.urgent, "of higher priority"), (first.older, "older")) if count
     ]
     count = first.urgent + first.older
+    starts = OLDEST_EVERY * (first.elders + 1)
+    by_age = f"; by its age it is one of the next {starts} starts" if starts <= count else ""
     if count >= AHEAD_MAX:
-        return f"behind {count} jobs or more"
-    return f"behind {count} {'job' if count == 1 else 'jobs'} ({', '.join(parts)})" if parts else ""
+        return f"behind {count} jobs or more{by_age}"
+    return f"behind {count} {'job' if count == 1 else 'jobs'} ({', '.join(parts)}){by_age}" if parts else ""

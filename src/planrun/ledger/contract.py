@@ -28,8 +28,6 @@ from planrun.core.messages import (
     JobRow,
     Lease,
     Message,
-    Offer,
-    OfferQuery,
     Output,
     Refused,
     ReleaseRequest,
@@ -42,6 +40,7 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
+from planrun.core.offers import Offer, OfferQuery
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.why import Outlook
 
@@ -160,7 +159,7 @@ class Ledger(Protocol):
         ...
 
     async def offers(self, query: OfferQuery) -> list[Offer]:
-        """Jobs that wait and that such a worker could run, most urgent first. Hints only."""
+        """Jobs that wait and that such a worker could run, most urgent first; the oldest, where it was asked for."""
         ...
 
     async def grant(self, request: GrantRequest) -> Granted | Refused:

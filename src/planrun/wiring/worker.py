@@ -180,5 +180,11 @@ def _scratch_root(options: WorkerOptions, place: Place) -> Path:
 def _greet(row: WorkerRow, catalog: Catalog, place: Place, level: Level) -> None:
     runs = [f"{handler.kind} {handler.version}" for handler in row.handlers if not handler.missing]
     log.info("worker %s takes %s from %s, isolation %s", row.name, ", ".join(runs) or "nothing", place.ledger, level)
+    for name in catalog.unverified:
+        log.info(
+            "capability %s is as declared, not verified; a @capability(%r) probe in a module would verify it",
+            name,
+            name,
+        )
     for note in (*catalog.notes, *catalog.lacks):
         log.warning("%s", note)

@@ -24,19 +24,22 @@ class Catalog:
     kinds: Everything that the modules declare.
     handlers: The same for the ledger, with the needs that this machine lacks.
     capabilities: What this machine can do.
+    unverified: Those of them for which there is only the operator's word.
     notes: What is worth telling the operator, such as why a probe failed.
     """
 
     kinds: tuple[Kind, ...]
     handlers: tuple[Handler, ...]
     capabilities: tuple[str, ...]
+    unverified: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def lacks(self) -> tuple[str, ...]:
         """In words, what this machine lacks for which kind."""
         return tuple(
-            f"kind {handler.kind} {handler.version} needs {need}: install it here, or name it with --capability"
+            f"kind {handler.kind} {handler.version} needs {need}: install it here, or, unless a probe says no, "
+            "name it with --capability"
             for handler in self.handlers
             for need in handler.missing
         )
@@ -51,8 +54,8 @@ def open_catalog(
 ) -> Catalog:
     """Describe the modules and find out which of their needs are met here.
 
-    A need is met if it was declared by the operator, or its probe says so, or, without a probe, an
-    executable of that name is on PATH.
+    A need is met if its probe says so, or, without a probe, if an executable of that name is on PATH or the
+    operator declared it. Where a probe says no, the operator's word does not count.
 
     Args:
         capabilities: Declared by the operator.
@@ -64,10 +67,13 @@ def open_catalog(
     described, notes = _describe(modules, import_path, environment)
     kinds = tuple(Kind(**{**kind, "needs": tuple(kind["needs"])}) for kind in described["kinds"])
     probed: dict[str, bool | str] = described["capabilities"]
-    has = {*capabilities, *(name for name, found in probed.items() if found)}
     needed = {need for kind in kinds for need in kind.needs}
     path = environment.get("PATH", "")
-    has |= {need for need in needed - set(probed) if shutil.which(need, path=path)}
+    found = {name for name in (needed | {*capabilities}) - set(probed) if shutil.which(name, path=path)}
+    found |= {name for name, answer in probed.items() if answer}
+    has = found | {*capabilities} - set(probed)
+    refuted = sorted({*capabilities} - has)
+    notes += tuple(f"capability {name} was declared, but its probe says that this machine lacks it" for name in refuted)
     handlers = tuple(
         Handler(
             kind=kind.kind,
@@ -78,7 +84,7 @@ def open_catalog(
         )
         for kind in kinds
     )
-    return Catalog(kinds, handlers, tuple(sorted(has)), notes)
+    return Catalog(kinds, handlers, tuple(sorted(has)), tuple(sorted(has - found)), notes)
 
 
 def _describe(

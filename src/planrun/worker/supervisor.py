@@ -12,7 +12,8 @@ from planrun.config import Place
 from planrun.core.admission import Refused as NoRoom
 from planrun.core.coverage import left_without
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
-from planrun.core.messages import Offer, OfferQuery, WorkerRow
+from planrun.core.messages import WorkerRow
+from planrun.core.offers import Offer, OfferQuery
 from planrun.lockfile import seems_dead
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog

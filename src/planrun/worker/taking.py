@@ -9,10 +9,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.kinds import Kind
-from planrun.core.messages import Granted, GrantRequest, Lease, Offer, OfferQuery, Refused, WorkerRow
+from planrun.core.messages import Granted, GrantRequest, Lease, Refused, WorkerRow
+from planrun.core.offers import Offer, OfferQuery, oldest_at, since_oldest
 from planrun.ledger.contract import Ledger
 from planrun.worker.gates import Gates, Reservation
 from planrun.worker.options import WorkerOptions
@@ -21,6 +24,7 @@ log = logging.getLogger(__name__)
 
 SPARE_OFFERS = 8  # others look at the same line; some of these will be gone
 TRIED_AT_ONCE = 4
+LOOKED_S = 0.05
 
 
 class Taken(NamedTuple):
@@ -43,20 +47,18 @@ class Taking:
         self._incarnation = row.incarnation
         self._lease_ms = round(options.lease_s * 1000)
         self._query = query
+        self._since_oldest: int | None = None  # starts since the last one by age
         self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._ended_max = options.dedup_size
 
     async def offers(self, count: int) -> list[Offer]:
-        """What waits for such a worker, most urgent first.
+        """What waits for such a worker, in the order in which it is to be taken.
 
         Raises:
             LedgerUnavailable: It cannot be read now.
         """
-        query = OfferQuery(
-            namespaces=self._query.namespaces,
-            handlers=self._query.handlers,
-            capabilities=self._query.capabilities,
-            limit=count + SPARE_OFFERS,
+        query = msgspec.structs.replace(
+            self._query, limit=count + SPARE_OFFERS, oldest_at=oldest_at(self._since_oldest or 0, count)
         )
         offers = await self._ledger.offers(query)
         return [offer for offer in offers if (offer.job_id, offer.attempt) not in self._ended]
@@ -88,6 +90,8 @@ class Taking:
         if isinstance(answer, Refused):
             log.debug("job %s attempt %d: %s", offers[0].job_id, offers[0].attempt, answer.why)
             return None
+        [offer] = [offer for offer in offers if offer.job_id == answer.lease.job_id]
+        self._since_oldest = since_oldest(self._since_oldest, offer, answer.lease)
         return Taken(answer, asked_ms)
 
     def remember(self, lease: Lease) -> None:
@@ -101,7 +105,7 @@ class Successor:
     """The job after this one, granted in the very commit that settles this one.
 
     A slot that is busy all the time so pays one commit per job, not two. Only a job of the same kind can
-    follow, and only while it is the most urgent one: the room of this one is what it gets.
+    follow, and only while it is the first in line: the room of this one is what it gets.
     """
 
     def __init__(
@@ -134,13 +138,15 @@ class Successor:
             self._offers = asyncio.create_task(self._taking.offers(1))
 
     async def looked(self) -> None:
-        """Wait for what `look` has asked for."""
+        """Wait for what `look` has asked for, but hold no settle up."""
         if self._offers is not None:
-            await asyncio.wait([self._offers])
+            await asyncio.wait([self._offers], timeout=LOOKED_S)
 
     def take(self) -> None:
         """All that is left of the job is to settle it, and nothing of it lies in the room any more."""
-        if self._offers is not None and self._may_follow() and self._gates.still_admit(self._kind, self._room):
+        if self._offers is None or not self._offers.done():
+            return
+        if self._may_follow() and self._gates.still_admit(self._kind, self._room):
             self._attempted = asyncio.create_task(self._take(self._offers))
 
     async def has_come(self) -> bool:

@@ -31,8 +31,6 @@ from planrun.core.messages import (
     JobRow,
     Lease,
     Message,
-    Offer,
-    OfferQuery,
     Output,
     Refused,
     ReleaseRequest,
@@ -45,6 +43,7 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
+from planrun.core.offers import Offer, OfferQuery
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.why import Outlook
 from planrun.ledger.sqlite.database import back_up, connect, refusals_in_words, refuse_unsafe, trouble

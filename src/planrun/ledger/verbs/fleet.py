@@ -8,7 +8,8 @@ from typing import Any
 
 from planrun.core import routing
 from planrun.core.life import Reason, State
-from planrun.core.messages import Failure, Handler, Offer, OfferQuery, WorkerRow
+from planrun.core.messages import Failure, Handler, WorkerRow
+from planrun.core.offers import Offer, OfferQuery, with_oldest
 from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.draining import end_drain
@@ -70,24 +71,37 @@ def worker_row(row: Row) -> WorkerRow:
 
 def offers(tx: Tx, query: OfferQuery) -> list[Offer]:
     """Jobs that such a worker could run, most urgent first, then oldest first. Hints only."""
+    found = _waiting(tx, query, "offers", query.limit)
+    found.sort(key=lambda row: (-row["priority"], row["id"]))
+    line = [_offer(row) for row in found[: query.limit]]
+    if query.oldest_at is None or not line:
+        return line
+    oldest = min(_waiting(tx, query, "oldest", 1), key=lambda row: int(row["id"]))
+    return with_oldest(line, _offer(oldest), query.oldest_at)[: query.limit]
+
+
+def _waiting(tx: Tx, query: OfferQuery, statement: str, limit: int) -> list[Row]:
+    """The first of each set of jobs that such a worker could run."""
     capabilities = dump(query.capabilities)
     pauses = open_pauses(tx)
-    found = [
+    return [
         row
         for namespace in query.namespaces
         for handler in query.handlers
         if not handler.missing and find_pause(pauses, namespace=namespace, kind=handler.kind) is None
         for row in tx.rows(
-            "offers",
+            statement,
             namespace=namespace,
             kind=handler.kind,
             version=handler.version,
             capabilities=capabilities,
-            limit=query.limit,
+            limit=limit,
         )
     ]
-    found.sort(key=lambda row: (-row["priority"], row.pop("id")))
-    return [Offer(**row) for row in found[: query.limit]]
+
+
+def _offer(row: Row) -> Offer:
+    return Offer(**{name: value for name, value in row.items() if name != "id"})
 
 
 class Fleet:

@@ -48,22 +48,17 @@ def _ahead(tx: Tx, job: JobRow, fleet: tuple[WorkerRow, ...]) -> dict[str, Ahead
 
 def _ahead_at(tx: Tx, job: JobRow, worker: WorkerRow) -> Ahead:
     """What would be offered to this worker before the job: the order of `offers`."""
-    capabilities = dump(worker.capabilities)
     pauses = open_pauses(tx)
-    found = [
-        row
+    sets = [
+        {"namespace": namespace, "kind": handler.kind, "version": handler.version}
         for namespace in worker.namespaces
         for handler in worker.handlers
         if not handler.missing and find_pause(pauses, namespace=namespace, kind=handler.kind) is None
-        for row in tx.rows(
-            "ahead",
-            job_id=job.job_id,
-            priority=job.priority,
-            namespace=namespace,
-            kind=handler.kind,
-            version=handler.version,
-            capabilities=capabilities,
-            limit=AHEAD_MAX,
-        )
     ]
-    return Ahead(urgent=sum(row["urgent"] for row in found), older=sum(row["older"] for row in found))
+    asked = {"job_id": job.job_id, "capabilities": dump(worker.capabilities), "limit": AHEAD_MAX}
+    found = [row for of in sets for row in tx.rows("ahead", priority=job.priority, **asked, **of)]
+    return Ahead(
+        urgent=sum(row["urgent"] for row in found),
+        older=sum(row["older"] for row in found),
+        elders=sum(row["elders"] for of in sets for row in tx.rows("elders", **asked, **of)),
+    )
