@@ -13,7 +13,7 @@ from planrun.core.kinds import Kind
 from planrun.core.messages import Granted, Lease
 from planrun.core.offers import Offer
 from planrun.worker.gates import Gates, Reservation
-from planrun.worker.taking import Successor, Taken, Taking
+from planrun.worker.taking import Asking, Successor, Taken, Taking
 
 pytestmark = pytest.mark.anyio
 
@@ -50,9 +50,12 @@ class World:
                 raise one
         return cast("list[Offer]", list(self.line))
 
-    async def grant(self, offers: Sequence[Offer]) -> Taken | None:
+    def asking(self, offers: Sequence[Offer]) -> Asking:
         self.asked = [offer.job_id for offer in offers]
-        lease = Lease(job_id=offers[0].job_id, attempt=1, token=1)
+        return Asking(offers, [])
+
+    async def grant(self, asking: Asking) -> Taken | None:
+        lease = Lease(job_id=asking.offers[0].job_id, attempt=1, token=1)
         return Taken(Granted(lease=lease, namespace="default", kind="export", version="v1"), asked_ms=0)
 
     def still_admit(self, *_: Any) -> bool:

@@ -143,7 +143,7 @@ class Supervisor:
             return False
         taken: Taken | None = None
         try:
-            taken = await self._taking.grant([offer])
+            taken = await self._taking.grant(self._taking.asking([offer]))
         finally:
             if taken is None:
                 room.release()

@@ -38,6 +38,16 @@ class Taken(NamedTuple):
     asked_ms: int
 
 
+class Asking(NamedTuple):
+    """Attributes:
+    offers: What is asked for, the first one first.
+    requests: A grant request for each.
+    """
+
+    offers: Sequence[Offer]
+    requests: Sequence[GrantRequest]
+
+
 class Taking:
     """Offers and grants of one worker."""
 
@@ -63,13 +73,8 @@ class Taking:
         offers = await self._ledger.offers(query)
         return [offer for offer in offers if (offer.job_id, offer.attempt) not in self._ended]
 
-    async def grant(self, offers: Sequence[Offer]) -> Taken | None:
-        """The lease of the first that is still to be had; an unanswered call is made again, and grants once.
-
-        Raises:
-            LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
-        """
-        asked_ms = self._clock.boot_ms()
+    def asking(self, offers: Sequence[Offer]) -> Asking:
+        """The question for the lease of the first of these that is still to be had."""
         requests = [
             GrantRequest(
                 job_id=offer.job_id,
@@ -80,13 +85,23 @@ class Taking:
             )
             for offer in offers
         ]
+        return Asking(offers, requests)
+
+    async def grant(self, asking: Asking) -> Taken | None:
+        """Ask. An unanswered call is made again, and grants once.
+
+        Raises:
+            LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
+        """
+        asked_ms = self._clock.boot_ms()
         for tries_left in (2, 1, 0):
             try:
-                answer = await self._ledger.grant_first(requests)
+                answer = await self._ledger.grant_first(asking.requests)
                 break
             except LedgerUnavailable:
                 if not tries_left:
                     raise
+        offers = asking.offers
         if isinstance(answer, Refused):
             log.debug("job %s attempt %d: %s", offers[0].job_id, offers[0].attempt, answer.why)
             return None
@@ -147,7 +162,9 @@ class Successor:
         if self._offers is None or not self._offers.done():
             return
         if self._may_follow() and self._gates.still_admit(self._kind, self._room):
-            self._attempted = asyncio.create_task(self._take(self._offers))
+            asking = self._asking(self._offers)
+            # Made before the settle is handed over: whatever takes longer would come too late for its commit.
+            self._attempted = asyncio.create_task(self._take(asking)) if asking is not None else None
 
     async def has_come(self) -> bool:
         """Has something followed? Then folder and room are its own."""
@@ -158,12 +175,18 @@ class Successor:
             await asyncio.gather(self._offers, return_exceptions=True)
         return False
 
-    async def _take(self, offers: asyncio.Task[list[Offer]]) -> bool:
+    def _asking(self, offers: asyncio.Task[list[Offer]]) -> Asking | None:
         kind = (self._kind.kind, self._kind.version)
         try:
-            alike = itertools.takewhile(lambda offer: (offer.kind, offer.version) == kind, await offers)
-            first = list(itertools.islice(alike, TRIED_AT_ONCE))
-            taken = await self._taking.grant(first) if first else None
+            alike = itertools.takewhile(lambda offer: (offer.kind, offer.version) == kind, offers.result())
+        except LedgerUnavailable:
+            return None
+        first = list(itertools.islice(alike, TRIED_AT_ONCE))
+        return self._taking.asking(first) if first else None
+
+    async def _take(self, asking: Asking) -> bool:
+        try:
+            taken = await self._taking.grant(asking)
         except (LedgerUnavailable, LedgerUnusable) as error:
             log.debug("nothing follows: %s", error)
             return False
