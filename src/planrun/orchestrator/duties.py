@@ -103,11 +103,15 @@ class Duties:
                 await self._clock.sleep(AFTER_ERROR_S)
 
     async def _wait_for_change(self, until_ms: int) -> None:
-        """Also a change by others may have made something due. Changes that come in a burst count once."""
-        await self._clock.sleep(BETWEEN_LOOKS_S)
+        """Also a change by others may have made something due. Changes that come in a burst count once.
+
+        Whoever takes a job that has just come reads before the duties do.
+        """
         wait_ms = until_ms - self._clock.boot_ms()
         if wait_ms > 0:
             await self._ledger.changed(timeout_s=wait_ms / 1000)
+        left_s = max(0, until_ms - self._clock.boot_ms()) / 1000
+        await self._clock.sleep(min(BETWEEN_LOOKS_S, left_s) if wait_ms > 0 else BETWEEN_LOOKS_S)
 
     async def _wait_until(self, until_ms: int) -> None:
         await self._clock.sleep(max(0, until_ms - self._clock.boot_ms()) / 1000)
