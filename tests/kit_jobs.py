@@ -141,8 +141,9 @@ def shout(j: JobContext) -> None:
 
 @job("hurl")
 def hurl(j: JobContext) -> None:
-    """Raise. Params: error (class), message, on_attempts (how many attempts fail; all if left out)."""
+    """Raise. Params: error (class), message, seconds (first), on_attempts (how many attempts fail; all if left out)."""
     noted(j)
+    time.sleep(j.params.get("seconds", 0))
     if j.attempt <= int(j.params.get("on_attempts", 1_000)):
         kinds: dict[str, type[Exception]] = {"permanent": Permanent, "transient": Transient, "fatal": Fatal}
         raise kinds.get(j.params["error"], ValueError)(j.params.get("message", "as asked"))

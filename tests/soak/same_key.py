@@ -72,7 +72,8 @@ async def one_for_all(lab: Lab, count: int) -> str:
 
 async def after_an_end_without_result(lab: Lab, count: int) -> None:
     """A key that failed or was canceled is free: the next callers share one new job."""
-    failing = {"kind": "hurl", "params": {"starts": str(lab.starts_file), "error": "permanent"}, "key": "fails"}
+    params = {"starts": str(lab.starts_file), "error": "permanent", "seconds": 2}  # nobody may come after its end
+    failing = {"kind": "hurl", "params": params, "key": "fails"}
     first, second = [await submit_at_once(lab, [failing] * count) for _ in range(2)]
     assert len({said["job_id"] for said in first}) == len({said["job_id"] for said in second}) == 1
     assert first[0]["job_id"] != second[0]["job_id"]
