@@ -18,6 +18,16 @@ SHORTCUTS = [
         "TestGrant::test_asked_again_the_same_one_is_granted_though_an_earlier_one_is_free_by_now",
     ),
     Fence(
+        "a signal handler does not end the batch that it interrupts",
+        "ledger/sqlite/writer.py",
+        "        if self._is_ours():  # a signal handler",
+        "        if False:  # a signal handler",
+        (
+            "tests/ledger/test_calling_thread.py"
+            "::test_a_call_in_the_middle_of_a_call_of_the_same_thread_leaves_that_one_whole",
+        ),
+    ),
+    Fence(
         "an interrupt leaves no turn behind",
         "ledger/sqlite/writer.py",
         "            self._turnstile.pass_on()\n            self._writing.release()",

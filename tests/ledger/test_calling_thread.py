@@ -6,19 +6,24 @@ import asyncio
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from planrun.core.errors import LedgerBusy, LedgerUnavailable
+from planrun.core.messages import SubmitReply, SubmitRequest
 from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite import writer
+from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.turnstile import Turnstile
+from planrun.ledger.tx import Tx
+from planrun.ledger.verbs import intake
 from planrun.wiring import blocking_view, open_ledger
 
 from .plain import a_request
@@ -101,6 +106,30 @@ def test_an_interrupt_at_any_line_leaves_the_ledger_free_and_nobody_without_an_a
     assert at > 40  # it has really gone through the whole of it
     assert finish(blocking.violations()) == []
     asyncio.run(other.close())
+
+
+def test_a_call_in_the_middle_of_a_call_of_the_same_thread_leaves_that_one_whole(
+    blocking: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler that submits: it may wait for its own answer, but must not end the transaction under it."""
+    inner: list[Future[Any]] = []
+
+    def handler(tx: Tx, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
+        replies = submit(tx, requests)
+        if not inner:
+            writer = cast("BlockingLedger", blocking)._writer
+            inner.append(writer.call_here(partial(submit, requests=[a_request("inner")])))
+            assert not inner[0].done()
+        return [*replies, *submit(tx, [a_request("behind")])]
+
+    submit = intake.submit
+    monkeypatch.setattr(intake, "submit", handler)
+    replies = finish(blocking.submit([a_request("outer")]))
+
+    assert [reply.disposition for reply in replies] == ["new", "new"]
+    [reply] = inner[0].result(5)
+    assert reply.disposition == "new"
+    assert finish(blocking.counts(None))["queued"] == 3
 
 
 def test_threads_share_the_writer_and_each_gets_its_own_answer(blocking: Ledger) -> None:

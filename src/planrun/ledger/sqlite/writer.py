@@ -115,10 +115,12 @@ class Writer:
         An interrupt of this thread, such as Ctrl-C, is passed on: then a verb may be done, and nothing stays locked.
         """
         call = self._enqueue(verb)
+        if self._is_ours():  # a signal handler, in the middle of a batch of this thread: that one goes on undisturbed
+            self._bell.put(None)
+            return call.answer
         try:
             try:
-                # Not from a signal handler that runs in the middle of a batch of this thread.
-                if not self._is_ours() and self._writing.acquire(blocking=False):
+                if self._writing.acquire(blocking=False):
                     self._batch(self._turnstile.turn_if_free())
             except Exception:
                 self._access.failed()  # the thread meets the same, and knows what to do
