@@ -1,4 +1,7 @@
-"""Folders that job code has written: as deep, as odd and as closed as it likes. Nothing here recurses."""
+"""Folders: such as job code writes, as deep, odd and closed as it likes; and what makes one ours, or durable.
+
+Nothing here recurses.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,16 @@ def remove_folder(folder: Path) -> None:
 def _alone(folder: Path) -> Iterator[bool]:
     """Hold the folder's own lock, if nobody does. It goes with the process that holds it."""
     folder.chmod(0o700)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with held_alone(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as is_ours:
+        yield is_ours
+
+
+@contextmanager
+def held_alone(handle: int) -> Iterator[bool]:
+    """Hold the lock of an open file or folder, and close it in the end; False: somebody else holds it.
+
+    The lock goes with the process that holds it.
+    """
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,6 +55,19 @@ def _alone(folder: Path) -> Iterator[bool]:
         yield is_ours
     finally:
         os.close(handle)
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: a rename, a new file.
+
+    Raises:
+        OSError: It is not certain that they are.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def files_below(folder: Path) -> Iterator[Path]:

@@ -165,7 +165,7 @@ def test_an_object_whose_name_could_not_be_made_durable_does_not_stay(
     def fail(folder: Path) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(filesystem, "_fsync_folder", fail)
+    monkeypatch.setattr(filesystem, "fsync_folder", fail)
     with pytest.raises(StorageError):
         FilesystemStore(root).put(PREFIX, "out.mp4", source, may_go_on=yes)
 

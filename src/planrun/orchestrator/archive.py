@@ -6,7 +6,6 @@ A line that was cut off by a crash was never durable: it is taken away by whoeve
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from planrun.core.errors import StorageError
 from planrun.core.keeping import Record, archive_file
+from planrun.folders import fsync_folder, held_alone
 
 
 class Archive:
@@ -33,15 +33,8 @@ class Archive:
         with self._in_words():
             self._root.mkdir(exist_ok=True)
             handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_ours = True
-            except BlockingIOError:
-                is_ours = False
+        with held_alone(handle) as is_ours:
             yield is_ours
-        finally:
-            os.close(handle)
 
     def add(self, records: Sequence[Record]) -> None:
         """Append, durable on return. Only for who holds the archive.
@@ -55,8 +48,8 @@ class Archive:
         with self._in_words():
             for name, texts in lines.items():
                 _append(self._root / name, "".join(texts).encode())
-            _fsync_folder(self._root)
-            _fsync_folder(self._root.parent)
+            fsync_folder(self._root)
+            fsync_folder(self._root.parent)
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -90,11 +83,3 @@ def _cut_off(fd: int) -> None:
         at = start
     if at != end:
         os.ftruncate(fd, at)
-
-
-def _fsync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

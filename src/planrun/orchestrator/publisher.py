@@ -12,7 +12,6 @@ end, whichever finished first; and a holder that is frozen in between keeps only
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import os
 import threading
@@ -27,6 +26,7 @@ from planrun.core.errors import StorageError
 from planrun.core.history import What
 from planrun.core.messages import Output, Result, Struct
 from planrun.core.routes import Publish
+from planrun.folders import fsync_folder, held_alone
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 from planrun.trip import trip
@@ -114,10 +114,10 @@ class Publisher:
             target.parent.mkdir(parents=True, exist_ok=True)
             staged.rename(target)
             for folder in target.parents:
-                _fsync_folder(folder)
+                fsync_folder(folder)
                 if folder == self._root:
                     break
-            _fsync_folder(self._root.parent)
+            fsync_folder(self._root.parent)
 
     def _go_on(self) -> None:
         if self._stopping.is_set():
@@ -130,14 +130,10 @@ class Publisher:
         with _in_words(self._root):
             (self._root / _OURS).mkdir(parents=True, exist_ok=True)
             handle = os.open(self._root / _OURS / group, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Busy(name) from None
+        with held_alone(handle) as is_ours:
+            if not is_ours:
+                raise Busy(name)
             yield self._root / _OURS / f"{group}.part"
-        finally:
-            os.close(handle)
 
 
 def _chosen(result: Result, route: Publish) -> Output | None:
@@ -152,11 +148,3 @@ def _in_words(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}; make room or way for it there") from error
-
-
-def _fsync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

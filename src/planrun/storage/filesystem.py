@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from planrun.core.errors import LostLease, StorageError
 from planrun.core.names import object_key
+from planrun.folders import fsync_folder
 from planrun.storage.contract import Stored
 from planrun.trip import trip
 
@@ -92,7 +93,7 @@ class FilesystemStore:
         with _in_words(f"cannot delete {key}", self._root):
             path.unlink(missing_ok=True)
             with suppress(FileNotFoundError):  # somebody else pruned that one, too
-                _fsync_folder(self._prune(path.parent))
+                fsync_folder(self._prune(path.parent))
 
     def keys(self, prefix: str) -> Iterator[str]:
         """See `Store.keys`. Unfinished uploads come as keys below `.staging/`, which only `delete` takes.
@@ -133,11 +134,11 @@ class FilesystemStore:
     def _fsync_parents(self, target: Path) -> None:
         """Make a name durable. All parents, not only new ones: their maker may not have come to its own fsync yet."""
         for folder in target.parents:
-            _fsync_folder(folder)
+            fsync_folder(folder)
             if folder == self._root:
                 break
         with suppress(PermissionError):  # then the root stood before us, and its name is durable
-            _fsync_folder(self._root.parent)
+            fsync_folder(self._root.parent)
 
     @contextmanager
     def _pruned(self, folder: Path) -> Iterator[None]:
@@ -249,14 +250,6 @@ def _size_of(path: Path) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-def _fsync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 @contextmanager
