@@ -9,6 +9,7 @@
   - LedgerUnavailable   no answer: what was asked may or may not have happened; asking again is safe
     . LedgerBusy        another process holds the ledger's write lock; names it; nothing was done
   - LedgerUnusable      this file must not be opened (newer schema, unsafe SQLite, network filesystem), or no more
+  - TransportUnavailable  the broker has not confirmed: it may have arrived or not; sending again is safe
   - StorageError        the store could not do it; nothing became visible
   - LostLease           someone else owns the job now: stop, upload nothing, say nothing
   - JobError            raised by job code; the subclass decides what happens next
@@ -70,6 +71,10 @@ class LedgerBusy(LedgerUnavailable):
 
 class LedgerUnusable(PlanrunError):
     """This file must not be opened as a ledger here, or not used any more. The text says why and what to do."""
+
+
+class TransportUnavailable(PlanrunError):
+    """The broker has not confirmed: what was sent may have arrived or not. Sending it again is safe."""
 
 
 class StorageError(PlanrunError):
