@@ -25,7 +25,7 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.wiring import open_ledger, open_store, scratch_root
+from planrun.wiring import open_ledger, open_store, open_transport, scratch_root
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.environment import job_environment
@@ -81,7 +81,8 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         scratch=scratch,
         idle_max=options.slots,
     )
-    tools = Tools(ledger, store, clock, Keeper(ledger, clock, options, row.incarnation), who=row.name)
+    transport = open_transport(ledger, clock, row)
+    tools = Tools(ledger, store, clock, Keeper(transport, clock, options, row.incarnation), who=row.name)
     stop = asyncio.Event()
     duties = asyncio.create_task(_duties(tools, options, row, place, scratch).run(stop))
     try:
@@ -92,6 +93,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             row=row,
             catalog=catalog,
             tools=tools,
+            transport=transport,
             gates=gates,
             processes=processes,
             scratch=scratch,
@@ -101,6 +103,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         stop.set()
         await duties
         gates.close()
+        await transport.close()
         holds_nothing = await _holds_nothing(ledger, row.incarnation)
         await ledger.close()
         if holds_nothing:
