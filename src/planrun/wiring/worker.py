@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from planrun.clock import SystemClock
+from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 from planrun.core.keeping import Keep
@@ -64,14 +64,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     lock = WorkerLock.acquire(place.workers, clock.new_id())
     row = _row(options, catalog, lock)
     store = open_store(url)
-    gates = Gates(
-        scratch=scratch,
-        store=place.store,
-        incarnation=row.incarnation,
-        slots=options.slots,
-        disk_free_bytes_min=options.disk_free_bytes_min,
-        health=Health(options.health, clock) if options.health else None,
-    )
+    gates = _gates(options, row, place, scratch, clock)
     processes = Processes(
         level=level,
         incarnation=row.incarnation,
@@ -133,6 +126,17 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRo
         lock_device=lock.device,
         lock_inode=lock.inode,
         pid=os.getpid(),
+    )
+
+
+def _gates(options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path, clock: Clock) -> Gates:
+    return Gates(
+        scratch=scratch,
+        store=place.store,
+        incarnation=row.incarnation,
+        slots=options.slots,
+        disk_free_bytes_min=options.disk_free_bytes_min,
+        health=Health(options.health, clock) if options.health else None,
     )
 
 
