@@ -18,6 +18,7 @@ import pytest
 
 import planrun
 
+from .answers import ANSWERS
 from .doors import DOORS
 from .fences import CLAUSES, SECOND_LINE, Fence
 from .retention import RETENTION
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = Path(planrun.__file__).parent
 pytestmark = pytest.mark.slow
 
-FENCES = [*CLAUSES, *RULES, *CORE_RULES, *RETENTION, *SHORTCUTS, *SECOND_LINE, *DOORS, *STORES, *TRANSPORT]
+FENCES = [*CLAUSES, *RULES, *CORE_RULES, *RETENTION, *SHORTCUTS, *SECOND_LINE, *DOORS, *STORES, *TRANSPORT, *ANSWERS]
 RunTests = Callable[[Path, Iterable[str]], int]
 
 

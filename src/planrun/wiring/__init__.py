@@ -9,6 +9,7 @@ from planrun.config import Place, place_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
+from planrun.core.routes import EMBEDDED, Outlets
 from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
@@ -20,17 +21,18 @@ from planrun.transport.contract import WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
 
-def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
+def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S, outlets: Outlets = EMBEDDED) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
     Args:
         wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
+        outlets: Where its answers can be sent.
 
     Raises:
         Invalid: Not an address.
         LedgerUnusable: The file must not be opened here; the text says why.
     """
-    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), wait_s=wait_s)
+    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), wait_s=wait_s, outlets=outlets)
 
 
 def blocking_view(ledger: Ledger) -> Ledger | None:
