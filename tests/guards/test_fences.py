@@ -23,12 +23,13 @@ from .fences import CLAUSES, SECOND_LINE, Fence
 from .retention import RETENTION
 from .rules import CORE_RULES, RULES
 from .shortcuts import SHORTCUTS
+from .stores import STORES
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(planrun.__file__).parent
 pytestmark = pytest.mark.slow
 
-FENCES = [*CLAUSES, *RULES, *CORE_RULES, *RETENTION, *SHORTCUTS, *SECOND_LINE, *DOORS]
+FENCES = [*CLAUSES, *RULES, *CORE_RULES, *RETENTION, *SHORTCUTS, *SECOND_LINE, *DOORS, *STORES]
 RunTests = Callable[[Path, Iterable[str]], int]
 
 

@@ -114,5 +114,3 @@ def assert_none_is_older_than(connection: apsw.Connection, since_ms: int) -> Non
 
 def tx_of(connection: apsw.Connection) -> SqliteTx:
     return SqliteTx(connection, Instant(1, 1, "e"))
-
-

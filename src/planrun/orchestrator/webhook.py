@@ -11,8 +11,12 @@ from datetime import UTC, datetime
 import httpx2
 from standardwebhooks import Webhook
 
+from planrun.core.addresses import Allowed
 from planrun.core.errors import Invalid
 from planrun.core.messages import Message
+from planrun.outgoing import JudgedTransport
+
+ALLOW_OPTION = "--allow-webhook"
 
 
 class NotAccepted(Exception):
@@ -22,16 +26,18 @@ class NotAccepted(Exception):
 class WebhookSender:
     """A pool of connections to receivers. Belongs to one event loop."""
 
-    def __init__(self, *, secret: str = "") -> None:
+    def __init__(self, *, secret: str = "", allowed: Allowed | None = None) -> None:
         """
         Args:
             secret: Signs every request (`whsec_…` or plain base64); empty: not signed.
+            allowed: Where requests may go; None: wherever this machine reaches, which whoever names an address can too.
 
         Raises:
             Invalid: Not a secret of that form.
         """
         self._signer = _signer(secret)
-        self._http = httpx2.AsyncClient(follow_redirects=False, timeout=None)
+        transport = None if allowed is None else JudgedTransport(allowed, option=ALLOW_OPTION)
+        self._http = httpx2.AsyncClient(follow_redirects=False, timeout=None, transport=transport)
 
     async def send(self, url: str, message: Message, *, wall_ms: int) -> None:
         """Ask once.
@@ -56,6 +62,8 @@ class WebhookSender:
                 status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise NotAccepted(f"{type(error).__name__}: {error}") from None
+        except Invalid as error:
+            raise NotAccepted(str(error)) from None
         if not 200 <= status < 300:
             raise NotAccepted(f"it answered {status}")
 
