@@ -1,4 +1,4 @@
-"""Jobs are counted 128 at a time: whatever comes, ends and goes between two counts, the sums are those of a look at each."""
+"""Jobs are counted 128 at a time: whatever comes, ends and goes between two counts, the sums are those of all jobs."""
 
 from __future__ import annotations
 

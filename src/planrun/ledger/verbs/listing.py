@@ -50,7 +50,7 @@ def _ids(tx: Tx, query: ListQuery, *, limit: int) -> list[int]:
 
 
 def _first_since(tx: Tx, since_ms: int) -> int:
-    """No older job was created since then; the wall clock may have been set back, so this is not simply the next one."""
+    """No older job was created since then; the clock may have been set back, so this is not simply the next one."""
     row = one(tx, "first_since", since_ms=since_ms)
     assert row is not None, "the ledger has lost its counter"
     return int(row["id"])
