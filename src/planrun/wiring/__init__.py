@@ -8,12 +8,22 @@ from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
 from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
+from planrun.ledger.fleet import FleetLedger
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
+
+
+def open_fleet_ledger(url: str, *, clock: Clock | None = None) -> FleetLedger:
+    """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
+
+    Raises:
+        Invalid, LedgerUnusable: As `open_ledger`.
+    """
+    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True)
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
