@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,10 @@ class StoreContract:
             store.put(f"{key}/", "out.mp4", source, may_go_on=yes)
         with pytest.raises(StorageError, match="no object key"):
             list(store.keys(f"{key}/"))
+        with pytest.raises(StorageError, match="no object key"):
+            store.put_if_absent(key, b"")
+        with pytest.raises(StorageError, match="no object key"):
+            store.read(key)
 
     def test_a_prefix_without_its_slash_is_refused(self, store: Store, source: Path) -> None:
         """'1-2' is also the beginning of '1-21'."""
@@ -169,6 +174,30 @@ class StoreContract:
             store.put(PREFIX[:-1], "out.mp4", source, may_go_on=yes)
         with pytest.raises(StorageError, match="must end"):
             list(store.keys(PREFIX[:-1]))
+
+    def test_the_first_to_create_a_small_object_wins_and_all_get_its_bytes(self, store: Store) -> None:
+        assert store.read("media/ended/job-1.json") is None
+
+        assert store.put_if_absent("media/ended/job-1.json", b"first") == b"first"
+        assert store.put_if_absent("media/ended/job-1.json", b"second") == b"first"
+        assert store.put_if_absent("media/ended/job-1.json", b"first") == b"first"
+
+        assert store.read("media/ended/job-1.json") == b"first"
+        assert list(store.keys("")) == ["media/ended/job-1.json"]
+
+    def test_of_eight_that_create_one_object_at_once_one_wins(self, store: Store) -> None:
+        for turn in range(10):
+            with ThreadPoolExecutor(8) as pool:
+                got = list(pool.map(lambda n, key=f"media/race/{turn}": store.put_if_absent(key, b"%d" % n), range(8)))
+
+            assert set(got) == {store.read(f"media/race/{turn}")}
+
+    def test_a_small_object_can_be_empty_and_deleted_and_made_anew(self, store: Store) -> None:
+        assert store.put_if_absent("note", b"") == store.read("note") == b""
+        store.delete("note")
+
+        assert store.read("note") is None
+        assert store.put_if_absent("note", b"new") == b"new"
 
     def test_a_missing_source_is_a_storage_error(self, store: Store, tmp_path: Path) -> None:
         with pytest.raises(StorageError, match=r"missing\.mp4"):

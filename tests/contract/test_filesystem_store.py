@@ -306,3 +306,25 @@ def test_a_full_disk_is_told_and_leaves_nothing_behind(small_disk: Path, source:
     ballast.unlink()
     stored = store.put(PREFIX, "out.mp4", source, may_go_on=yes)
     assert store.head(stored.key) == 3 * MIB
+
+
+def test_a_small_object_is_durable_before_anybody_is_told(
+    root: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the loser of a race, too: the winner may not have made the name durable yet."""
+    store, synced = FilesystemStore(root), list[str]()
+    real_fsync = os.fsync
+
+    def fsync(fd: int) -> None:
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        synced.append("file" if path.is_file() else str(path.relative_to(root.parent)))
+        real_fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for _ in range(2):
+        synced.clear()
+        store.put_if_absent("ns/ended/job.json", b"{}")
+
+        assert synced == ["file", "store/ns/ended", "store/ns", "store", "."]
+    assert files_below(root) == [root / "ns/ended/job.json"]
+    assert (root / "ns/ended/job.json").stat().st_mode & 0o777 == 0o444

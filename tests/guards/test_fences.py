@@ -24,12 +24,23 @@ from .fleet import FLEET
 from .retention import RETENTION
 from .rules import CORE_RULES, RULES
 from .shortcuts import SHORTCUTS
+from .stores import STORES
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(planrun.__file__).parent
 pytestmark = pytest.mark.slow
 
-FENCES = [*CLAUSES, *RULES, *CORE_RULES, *RETENTION, *SHORTCUTS, *SECOND_LINE, *DOORS, *FLEET]
+FENCES = [
+    *CLAUSES,
+    *RULES,
+    *CORE_RULES,
+    *RETENTION,
+    *SHORTCUTS,
+    *SECOND_LINE,
+    *DOORS,
+    *STORES,
+    *FLEET,
+]
 RunTests = Callable[[Path, Iterable[str]], int]
 
 

@@ -54,6 +54,17 @@ class Store(Protocol):
         """Where a process of this box can read the object, if it can."""
         ...
 
+    def put_if_absent(self, key: str, data: bytes) -> bytes:
+        """Create a small object, unless there is one: what lies there afterwards, durably.
+
+        Of any number of callers one wins, and all get the winner's bytes; also whoever asks again after a lost answer.
+        """
+        ...
+
+    def read(self, key: str) -> bytes | None:
+        """The bytes of a small object, None if there is none."""
+        ...
+
     def delete(self, key: str) -> None: ...
 
     def keys(self, prefix: str) -> Iterator[str]:

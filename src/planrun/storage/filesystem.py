@@ -86,6 +86,35 @@ class FilesystemStore:
         """See `Store.local_path`."""
         return self._root / key if self.head(key) is not None else None
 
+    def put_if_absent(self, key: str, data: bytes) -> bytes:
+        """See `Store.put_if_absent`. A hard link fails where a name is taken, and complete bytes alone get one."""
+        _check_key(key)
+        target = self._root / key
+        folder = self._root / _STAGING / Path(key).parent
+
+        def link(_folder: Path) -> None:
+            with suppress(FileExistsError):
+                os.link(staged, target)
+
+        with _in_words(f"cannot create {key}", self._root), self._pruned(folder):
+            staged = _inside(folder, _open_staged)
+            try:
+                _write_durably(staged, data)
+                _inside(target.parent, link)
+                self._fsync_parents(target)  # for a loser, too: the winner may not have come to it yet
+                return target.read_bytes()
+            finally:
+                staged.unlink(missing_ok=True)
+
+    def read(self, key: str) -> bytes | None:
+        """See `Store.read`."""
+        _check_key(key)
+        with _in_words(f"cannot read {key}", self._root):
+            try:
+                return (self._root / key).read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
     def delete(self, key: str) -> None:
         """Remove an object or an unfinished upload, and the folders that this leaves empty."""
         _check_key(key.removeprefix(f"{_STAGING}/"))
@@ -193,6 +222,14 @@ def _open_staged(folder: Path) -> Path:
     fd, path = tempfile.mkstemp(dir=folder)
     os.close(fd)
     return Path(path)
+
+
+def _write_durably(staged: Path, data: bytes) -> None:
+    with staged.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fchmod(out.fileno(), _OBJECT_MODE)
+        os.fsync(out.fileno())
 
 
 def _copy_hashed(source: Path, staged: Path, may_go_on: Callable[[], bool]) -> tuple[str, int]:
