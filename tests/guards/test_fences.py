@@ -25,6 +25,7 @@ from .retention import RETENTION
 from .rules import CORE_RULES, RULES
 from .shortcuts import SHORTCUTS
 from .stores import STORES
+from .transport import TRANSPORT
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(planrun.__file__).parent
@@ -39,6 +40,7 @@ FENCES = [
     *SECOND_LINE,
     *DOORS,
     *STORES,
+    *TRANSPORT,
     *FLEET,
 ]
 RunTests = Callable[[Path, Iterable[str]], int]

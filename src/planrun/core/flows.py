@@ -25,7 +25,7 @@ class Notice(Struct, kw_only=True):
     """A word to a worker.
 
     Attributes:
-        lease, standing: How that lease stands, unless it is held.
+        lease, standing: How that lease stands; without a standing it may have ended: ask.
         drained: An operator has drained the worker, or undone it.
     """
 
