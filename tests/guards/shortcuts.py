@@ -10,7 +10,7 @@ CUT = (
     "::test_an_interrupt_at_any_line_leaves_the_ledger_free_and_nobody_without_an_answer"
 )
 COUNTS = "tests/ledger/test_counting.py::test_the_sums_are_those_of_a_look_at_each_job_whatever_happened[0]"
-COUNTING = "ledger/migrations/sqlite/0008_lean_indexes.sql"
+COUNTING = "ledger/migrations/sqlite/0009_lean_indexes.sql"
 SHORTCUTS = [
     Fence(
         "a job that ends before it is counted is not counted as ended twice",

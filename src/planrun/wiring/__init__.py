@@ -10,6 +10,7 @@ from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
 from planrun.ledger.contract import Ledger
+from planrun.ledger.fleet import FleetLedger
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
@@ -18,6 +19,15 @@ from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 from planrun.transport.contract import WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
+
+
+def open_fleet_ledger(url: str, *, clock: Clock | None = None) -> FleetLedger:
+    """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
+
+    Raises:
+        Invalid, LedgerUnusable: As `open_ledger`.
+    """
+    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True)
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
