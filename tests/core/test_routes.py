@@ -31,7 +31,7 @@ ALONE = Outlets(programs=False)
 @pytest.mark.parametrize("route", ["webhook:https://app.example/", "publish:master.mp4"])
 @pytest.mark.parametrize("outlets", [EMBEDDED, FLEET, ALONE])
 def test_what_everybody_can_send(outlets: Outlets, route: str) -> None:
-    outlets.check(route)
+    outlets.check([route])
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,12 @@ def test_what_everybody_can_send(outlets: Outlets, route: str) -> None:
 )
 def test_a_route_that_nobody_could_send_to_is_refused(outlets: Outlets, route: str, words: str) -> None:
     with pytest.raises(Invalid, match=words):
-        outlets.check(route)
+        outlets.check([route])
 
 
 def test_a_program_of_this_box_and_a_queue_of_the_fleet_are_taken() -> None:
-    EMBEDDED.check("command:/bin/notify")
-    FLEET.check("rabbitmq:answers")
-    FLEET.check("rabbitmq:prs")
+    EMBEDDED.check(["command:/bin/notify"])
+    FLEET.check(["rabbitmq:answers", "rabbitmq:prs"])
 
 
 def test_a_command_is_split_like_a_shell_line_but_run_without_one() -> None:

@@ -35,7 +35,7 @@ ANSWERS = [
     contract(
         "a route that nobody could send to is refused at the door",
         "ledger/sqlite/ledger.py",
-        "self._outlets.check(route)",
+        "self._outlets.check(route for request in requests for route in request.subscribers)",
         "pass",
         "TestOutbox::test_a_queue_is_no_route_without_a_broker",
     ),

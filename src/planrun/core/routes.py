@@ -9,6 +9,7 @@ publish:campaign-42/master.mp4=film     the output `film`, as a file of that nam
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -59,21 +60,22 @@ class Outlets:
     programs: bool = True
     broker_prefix: str | None = None
 
-    def check(self, route: str) -> None:
+    def check(self, routes: Iterable[str]) -> None:
         """
         Raises:
-            Invalid: Nothing would ever be sent there.
+            Invalid: Nothing would ever be sent to one of them.
         """
-        scheme, _, rest = route.partition(":")
-        if scheme == "command" and not self.programs:
-            raise Invalid(f"route {route!r:.200}: an orchestrator starts no programs; write webhook:https://… instead")
-        if scheme == "rabbitmq" and self.broker_prefix is None:
-            raise Invalid(
-                f"route {route!r:.200}: this planrun has no broker; "
-                "give its orchestrator one with --broker, or write webhook:https://… instead"
-            )
-        if scheme == "rabbitmq" and rest.startswith(f"{self.broker_prefix}."):
-            raise Invalid(f"route {route!r:.200}: that queue is planrun's own; name one of your application")
+        for route in routes:
+            scheme, _, rest = route.partition(":")
+            if scheme == "command" and not self.programs:
+                raise Invalid(f"route {route!r:.200}: an orchestrator starts no programs; write webhook:https://…")
+            if scheme == "rabbitmq" and self.broker_prefix is None:
+                raise Invalid(
+                    f"route {route!r:.200}: this planrun has no broker; "
+                    "give its orchestrator one with --broker, or write webhook:https://…"
+                )
+            if scheme == "rabbitmq" and rest.startswith(f"{self.broker_prefix}."):
+                raise Invalid(f"route {route!r:.200}: that queue is planrun's own; name one of your application")
 
 
 EMBEDDED = Outlets()

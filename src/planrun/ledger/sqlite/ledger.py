@@ -81,13 +81,7 @@ class SqliteLedger:
     """One process's handle on the file. Made by `open_sqlite`; used from one event loop."""
 
     def __init__(
-        self,
-        place: Place,
-        clock: Clock,
-        *,
-        wait_s: float = WAIT_S,
-        is_fleet: bool = False,
-        outlets: Outlets = EMBEDDED,
+        self, place: Place, clock: Clock, *, wait_s: float = WAIT_S, is_fleet: bool = False, outlets: Outlets = EMBEDDED
     ) -> None:
         """Open the file, creating or migrating it.
 
@@ -135,9 +129,7 @@ class SqliteLedger:
     # --- clients ---
 
     async def submit(self, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
-        for request in requests:
-            for route in request.subscribers:
-                self._outlets.check(route)
+        self._outlets.check(route for request in requests for route in request.subscribers)
         return await self._write(partial(intake.submit, requests=requests))
 
     async def cancel(self, request: CancelRequest) -> CancelReply:
