@@ -9,7 +9,9 @@ from planrun.config import Place, place_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
+from planrun.core.routes import Outlets
 from planrun.ledger.contract import Ledger
+from planrun.ledger.fleet import FleetLedger
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
@@ -18,6 +20,19 @@ from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 from planrun.transport.contract import WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
+
+
+def open_fleet_ledger(url: str, *, clock: Clock | None = None, broker_prefix: str | None = None) -> FleetLedger:
+    """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
+
+    Args:
+        broker_prefix: Of the fleet's own queues; None: it has no broker.
+
+    Raises:
+        Invalid, LedgerUnusable: As `open_ledger`.
+    """
+    outlets = Outlets(programs=False, broker_prefix=broker_prefix)
+    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True, outlets=outlets)
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
