@@ -15,9 +15,10 @@ from planrun.core.names import digest
 from planrun.core.offers import Offer
 from planrun.ledger.contract import Ledger
 from planrun.transport.contract import FleetTransport, WorkerTransport
+from planrun.transport.rabbitmq.address import Broker, broker_at
 from planrun.transport.rabbitmq.fleet import RabbitFleet
 from planrun.transport.rabbitmq.link import Link, declare
-from planrun.transport.rabbitmq.topology import Queue, Topology
+from planrun.transport.rabbitmq.topology import Queue
 from planrun.transport.rabbitmq.worker import RabbitWorker
 from planrun.wiring import open_ledger
 from tests.services.rabbitmq import NEEDS, RabbitMQ
@@ -33,9 +34,9 @@ pytestmark = pytest.mark.needs(NEEDS)
 NO_LEDGER = cast("Ledger", None)
 
 
-async def join_broker(url: str, topology: Topology, ledger: Ledger, incarnation: str, lane: str) -> WorkerTransport:
+async def join_broker(broker: Broker, ledger: Ledger, incarnation: str, lane: str) -> WorkerTransport:
     """A worker's end that is connected."""
-    worker = RabbitWorker(url, topology, ledger, SystemClock.open_system(), incarnation=incarnation, lane=lane)
+    worker = RabbitWorker(broker, ledger, SystemClock.open_system(), incarnation=incarnation, lane=lane)
     await worker.changed(timeout_s=20)
     return worker
 
@@ -43,16 +44,14 @@ async def join_broker(url: str, topology: Topology, ledger: Ledger, incarnation:
 class Rabbit(Fleet):
     """The orchestrator's half in short: what arrives goes into the ledger."""
 
-    def __init__(self, they: Actors, url: str, topology: Topology) -> None:
+    def __init__(self, they: Actors, broker: Broker) -> None:
         super().__init__(they)
-        self.url = url
-        self.topology = topology
-        self.clock = SystemClock.open_system()
-        self.transport: FleetTransport = RabbitFleet(url, topology, self.clock, generation=1)
+        self.broker = broker
+        self.transport: FleetTransport = RabbitFleet(broker, SystemClock.open_system(), generation=1)
 
     async def join(self, incarnation: str) -> WorkerTransport:
         lane = lane_of(a_worker(incarnation))
-        return await join_broker(self.url, self.topology, self.they.ledger, incarnation, lane)
+        return await join_broker(self.broker, self.they.ledger, incarnation, lane)
 
     async def pass_on(self, offer: Offer) -> None:
         await self.transport.send_offer(lane_of(a_worker("w1")), offer)
@@ -88,17 +87,15 @@ class OverRabbit:
     queue_type: str
 
     @pytest.fixture
-    def topology(self, tmp_path: Path) -> Topology:
-        return Topology(prefix=f"pr-{digest(str(tmp_path))[:12]}", queue_type=self.queue_type)
+    def broker(self, rabbitmq: RabbitMQ, tmp_path: Path) -> Broker:
+        return broker_at(f"{rabbitmq.url}?queues={self.queue_type}", f"pr-{digest(str(tmp_path))[:12]}")
 
 
 class RabbitTransport(OverRabbit, TransportContract):
     @pytest.fixture
-    async def fleet(
-        self, rabbitmq: RabbitMQ, topology: Topology, clock: ManualClock, tmp_path: Path
-    ) -> AsyncIterator[Fleet]:
+    async def fleet(self, broker: Broker, clock: ManualClock, tmp_path: Path) -> AsyncIterator[Fleet]:
         ledger = open_ledger(f"sqlite:///{tmp_path}/ledger.db", clock=clock)
-        fleet = Rabbit(Actors(ledger, clock), rabbitmq.url, topology)
+        fleet = Rabbit(Actors(ledger, clock), broker)
         await fleet.transport.begin_epoch(1)
         yield fleet
         await fleet.transport.close()
@@ -107,17 +104,17 @@ class RabbitTransport(OverRabbit, TransportContract):
 
 class RabbitFleetTransport(OverRabbit, FleetTransportContract):
     @pytest.fixture
-    async def transport(self, rabbitmq: RabbitMQ, topology: Topology) -> AsyncIterator[FleetTransport]:
-        transport = RabbitFleet(rabbitmq.url, topology, SystemClock.open_system(), generation=1)
+    async def transport(self, broker: Broker) -> AsyncIterator[FleetTransport]:
+        transport = RabbitFleet(broker, SystemClock.open_system(), generation=1)
         yield transport
         await transport.close()
 
     @pytest.fixture
-    async def join(self, rabbitmq: RabbitMQ, topology: Topology) -> AsyncIterator[Join]:
+    async def join(self, broker: Broker) -> AsyncIterator[Join]:
         workers = []
 
         async def join(incarnation: str, lane: str) -> WorkerTransport:
-            workers.append(await join_broker(rabbitmq.url, topology, NO_LEDGER, incarnation, lane))
+            workers.append(await join_broker(broker, NO_LEDGER, incarnation, lane))
             return workers[-1]
 
         yield join
@@ -125,9 +122,9 @@ class RabbitFleetTransport(OverRabbit, FleetTransportContract):
             await worker.close()
 
     @pytest.fixture
-    async def inbox(self, rabbitmq: RabbitMQ, topology: Topology) -> AsyncIterator[Inbox]:
-        link = Link(rabbitmq.url, SystemClock.open_system(), name="an application")
-        yield RabbitInbox(link, f"{topology.prefix}.answers")
+    async def inbox(self, broker: Broker) -> AsyncIterator[Inbox]:
+        link = Link(broker.url, SystemClock.open_system(), name="an application")
+        yield RabbitInbox(link, f"{broker.topology.prefix}.answers")
         await link.drop()
 
 

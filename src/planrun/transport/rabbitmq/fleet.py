@@ -15,9 +15,10 @@ from planrun.core.errors import TransportUnavailable
 from planrun.core.flows import Marker, Notice
 from planrun.core.messages import Message, RenewRequest
 from planrun.core.offers import Offer
+from planrun.transport.rabbitmq.address import Broker
 from planrun.transport.rabbitmq.link import Link, NoQueue, asking, declare, look_at
 from planrun.transport.rabbitmq.sender import Sender
-from planrun.transport.rabbitmq.topology import Queue, Topology
+from planrun.transport.rabbitmq.topology import Queue
 from planrun.transport.rabbitmq.wire import ANSWER, HEADER, Unreadable, read
 
 log = logging.getLogger(__name__)
@@ -28,15 +29,15 @@ BEATS_AT_ONCE = 1000
 class RabbitFleet:
     """Implements `planrun.transport.contract.FleetTransport`."""
 
-    def __init__(self, url: str, topology: Topology, clock: Clock, *, generation: int) -> None:
+    def __init__(self, broker: Broker, clock: Clock, *, generation: int) -> None:
         """
         Args:
             generation: Of the ledger; with the epoch it names the place of the heartbeats.
         """
-        self._topology = topology
+        self._topology = broker.topology
         self._generation = generation
-        self._link = Link(url, clock, name="planrun orchestrator consumes")
-        self._sender = Sender(Link(url, clock, name="planrun orchestrator publishes"), clock)
+        self._link = Link(broker.url, clock, name="planrun orchestrator consumes")
+        self._sender = Sender(Link(broker.url, clock, name="planrun orchestrator publishes"), clock)
         self._beats: Beats | None = None
         self._breaks = 0
 

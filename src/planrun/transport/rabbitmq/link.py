@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import aiormq
 from aiormq.abc import AbstractChannel, AbstractConnection
@@ -14,6 +14,7 @@ from aiormq.exceptions import AMQPError, ChannelNotFoundEntity, ChannelPrecondit
 
 from planrun.clock import Clock
 from planrun.core.errors import TransportUnavailable
+from planrun.transport.rabbitmq.address import shown
 from planrun.transport.rabbitmq.topology import Queue
 
 CONNECT_S = 10.0
@@ -31,14 +32,6 @@ class NoQueue(TransportUnavailable):
 
 class OtherQueue(TransportUnavailable):
     """There is one of that name, declared otherwise."""
-
-
-def shown(url: str) -> str:
-    """The address of a broker, without its password."""
-    parts = urlsplit(url)
-    user = f"{parts.username}@" if parts.username else ""
-    place = f"{parts.hostname or ''}:{parts.port}" if parts.port else parts.hostname or ""
-    return urlunsplit((parts.scheme, user + place, parts.path, "", ""))
 
 
 @asynccontextmanager

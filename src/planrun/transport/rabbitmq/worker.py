@@ -18,10 +18,10 @@ from planrun.core.errors import LedgerUnavailable, TransportUnavailable
 from planrun.core.flows import Notice
 from planrun.core.messages import Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
+from planrun.transport.rabbitmq.address import Broker
 from planrun.transport.rabbitmq.intake import BrokerOffer, Intake
 from planrun.transport.rabbitmq.link import Link, asking, declare, ensure
 from planrun.transport.rabbitmq.sender import Sender
-from planrun.transport.rabbitmq.topology import Topology
 from planrun.transport.rabbitmq.wire import Unreadable, read
 
 log = logging.getLogger(__name__)
@@ -37,8 +37,7 @@ class RabbitWorker:
 
     def __init__(
         self,
-        url: str,
-        topology: Topology,
+        broker: Broker,
         ledger: Ledger,
         clock: Clock,
         *,
@@ -50,13 +49,13 @@ class RabbitWorker:
         Args:
             slot_wait_s: How long an offer may be held here, unacknowledged; far below the broker's own patience.
         """
-        self._topology = topology
+        self._topology = broker.topology
         self._ledger = ledger
         self._clock = clock
-        self._lane = topology.offers(lane)
-        self._control = topology.control(incarnation)
-        self._link = Link(url, clock, name=f"planrun {incarnation} consumes")
-        self._sender = Sender(Link(url, clock, name=f"planrun {incarnation} publishes"), clock)
+        self._lane = self._topology.offers(lane)
+        self._control = self._topology.control(incarnation)
+        self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes")
+        self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes"), clock)
         self._news = asyncio.Event()
         self._intake = Intake(
             self._lane.name, slot_wait_s=slot_wait_s, put_aside=self._put_aside, on_news=self._news.set
