@@ -7,9 +7,10 @@ from pathlib import Path
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
 from planrun.core.names import digest
-from planrun.ledger.contract import Ledger
+from planrun.ledger.contract import Keyring, Ledger
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
+from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
@@ -27,6 +28,16 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
         LedgerUnusable: The file must not be opened here; the text says why.
     """
     return SqliteLedger(place_of(url), clock or SystemClock.open_system(), wait_s=wait_s)
+
+
+def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:
+    """Open the access tokens of the ledger at an address.
+
+    Raises:
+        Invalid: Not the address of a file.
+        LedgerUnusable: The file must not be opened here; the text says why.
+    """
+    return SqliteKeyring(place_of(url), clock or SystemClock.open_system())
 
 
 def blocking_view(ledger: Ledger) -> Ledger | None:
