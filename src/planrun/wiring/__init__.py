@@ -6,8 +6,12 @@ from pathlib import Path
 
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
+from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
+from planrun.core.offers import OfferQuery
+from planrun.core.routes import Outlets
 from planrun.ledger.contract import Keyring, Ledger
+from planrun.ledger.fleet import FleetLedger
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
 from planrun.ledger.sqlite.keyring import SqliteKeyring
@@ -15,6 +19,21 @@ from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
+from planrun.transport.contract import WorkerTransport
+from planrun.transport.embedded import EmbeddedTransport
+
+
+def open_fleet_ledger(url: str, *, clock: Clock | None = None, broker_prefix: str | None = None) -> FleetLedger:
+    """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
+
+    Args:
+        broker_prefix: Of the fleet's own queues; None: it has no broker.
+
+    Raises:
+        Invalid, LedgerUnusable: As `open_ledger`.
+    """
+    outlets = Outlets(programs=False, broker_prefix=broker_prefix)
+    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True, outlets=outlets)
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
@@ -48,6 +67,17 @@ def blocking_view(ledger: Ledger) -> Ledger | None:
 def open_store(url: str) -> Store:
     """Open the store that belongs to the ledger at an address."""
     return FilesystemStore(place_of(url).store)
+
+
+def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransport:
+    """A worker's end of the transport."""
+    query = OfferQuery(
+        namespaces=row.namespaces,
+        handlers=tuple(handler for handler in row.handlers if not handler.missing),
+        capabilities=row.capabilities,
+        limit=row.slots,
+    )
+    return EmbeddedTransport(ledger, clock, row.incarnation, query)
 
 
 def scratch_root(place: Place, chosen: Path | None) -> Path:
