@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
+from planrun.wiring import chronicle_of
 from planrun.wiring import open_ledger as open_at
 
 from .cancel_contract import CancelContract
 from .checkpoint_contract import CheckpointContract
+from .closing_contract import ClosingContract
 from .crowd_contract import CrowdContract
 from .grant_contract import GrantContract
 from .lease_contract import LeaseContract
@@ -74,3 +77,9 @@ class TestCrowd(SqliteLedger, CrowdContract): ...
 
 
 class TestListing(SqliteLedger, ListingContract): ...
+
+
+class TestClosing(SqliteLedger, ClosingContract):
+    @pytest.fixture
+    def chronicle(self, ledger: Ledger) -> Chronicle:
+        return chronicle_of(ledger)

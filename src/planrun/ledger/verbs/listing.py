@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from planrun.core.life import State
 from planrun.core.listing import ListQuery
 from planrun.core.messages import JobRow
 from planrun.ledger.tx import Tx, dump, one
@@ -37,8 +38,10 @@ def _ids(tx: Tx, query: ListQuery, *, limit: int) -> list[int]:
     if not any(sets.values()):
         return [row["id"] for row in tx.rows("newest", **span, since_id=first)]
     found: list[int] = []
+    if query.state == State.RUNNING:  # so they are shown
+        found = [row["id"] for row in tx.rows("newest_closing", **sets, **span, since_id=first)]
     for one_set in tx.rows("sets", **sets):
-        rows = tx.rows("newest_of_set", **one_set, **span, since_id=first)
+        rows = tx.rows("newest_of_set", **one_set, **span, since_id=first, closing_too=query.state is None)
         found = sorted((*found, *(row["id"] for row in rows)), reverse=True)[:limit]
         if len(found) == limit:
             first = found[-1]  # what is older does not come onto this page
