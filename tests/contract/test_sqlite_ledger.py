@@ -9,13 +9,14 @@ import pytest
 
 from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
-from planrun.wiring import chronicle_of
+from planrun.wiring import chronicle_of, open_fleet_ledger
 from planrun.wiring import open_ledger as open_at
 
 from .cancel_contract import CancelContract
 from .checkpoint_contract import CheckpointContract
 from .closing_contract import ClosingContract
 from .crowd_contract import CrowdContract
+from .fleet_contract import FleetContract
 from .grant_contract import GrantContract
 from .lease_contract import LeaseContract
 from .ledger_contract import LedgerContract, OpenLedger
@@ -83,3 +84,15 @@ class TestClosing(SqliteLedger, ClosingContract):
     @pytest.fixture
     def chronicle(self, ledger: Ledger) -> Chronicle:
         return chronicle_of(ledger)
+
+
+class TestFleet(FleetContract):
+    @pytest.fixture
+    async def open_ledger(self, clock: ManualClock, tmp_path: Path) -> AsyncIterator[OpenLedger]:
+        ledger = open_fleet_ledger(f"sqlite:///{tmp_path}/ledger.db", clock=clock)
+
+        async def open_one() -> Ledger:
+            return ledger
+
+        yield open_one
+        await ledger.close()

@@ -51,7 +51,7 @@ SHORTCUTS = [
     Fence(
         "a job of another kind is not overtaken by one that could follow",
         "worker/taking.py",
-        "(offer.kind, offer.version) == kind",
+        "(one.offer.kind, one.offer.version) == kind",
         "True",
         ("tests/worker/test_taking.py::test_a_more_urgent_job_of_another_kind_is_not_overtaken",),
     ),

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from planrun.clock import SystemClock
+from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 from planrun.core.keeping import Keep
@@ -25,7 +25,7 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.wiring import open_ledger, open_store, scratch_root
+from planrun.wiring import open_ledger, open_store, open_transport, scratch_root
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.environment import job_environment
@@ -64,14 +64,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     lock = WorkerLock.acquire(place.workers, clock.new_id())
     row = _row(options, catalog, lock)
     store = open_store(url)
-    gates = Gates(
-        scratch=scratch,
-        store=place.store,
-        incarnation=row.incarnation,
-        slots=options.slots,
-        disk_free_bytes_min=options.disk_free_bytes_min,
-        health=Health(options.health, clock) if options.health else None,
-    )
+    gates = _gates(options, row, place, scratch, clock)
     processes = Processes(
         level=level,
         incarnation=row.incarnation,
@@ -81,7 +74,8 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         scratch=scratch,
         idle_max=options.slots,
     )
-    tools = Tools(ledger, store, clock, Keeper(ledger, clock, options, row.incarnation), who=row.name)
+    transport = open_transport(ledger, clock, row)
+    tools = Tools(ledger, store, clock, Keeper(transport, clock, options, row.incarnation), who=row.name)
     stop = asyncio.Event()
     duties = asyncio.create_task(_duties(tools, options, row, place, scratch).run(stop))
     try:
@@ -92,6 +86,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             row=row,
             catalog=catalog,
             tools=tools,
+            transport=transport,
             gates=gates,
             processes=processes,
             scratch=scratch,
@@ -101,6 +96,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         stop.set()
         await duties
         gates.close()
+        await transport.close()
         holds_nothing = await _holds_nothing(ledger, row.incarnation)
         await ledger.close()
         if holds_nothing:
@@ -130,6 +126,17 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRo
         lock_device=lock.device,
         lock_inode=lock.inode,
         pid=os.getpid(),
+    )
+
+
+def _gates(options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path, clock: Clock) -> Gates:
+    return Gates(
+        scratch=scratch,
+        store=place.store,
+        incarnation=row.incarnation,
+        slots=options.slots,
+        disk_free_bytes_min=options.disk_free_bytes_min,
+        health=Health(options.health, clock) if options.health else None,
     )
 
 
