@@ -174,6 +174,21 @@ class ClosingContract(LedgerContract):
         assert "adopted" in [event.what for event in await ledger.events(lease.job_id)]
         assert await ledger.violations() == []
 
+    async def test_jobs_are_counted_by_the_end_that_stands_in_the_store(
+        self, they: Actors, ledger: Ledger, chronicle: Chronicle
+    ) -> None:
+        await chronicle.be_strict()
+        lease = await they.running()
+        for _ in range(300):  # so that its own count is in the tally
+            await they.submit()
+        await they.fail(lease, Outcome.PERMANENT)
+        [ours] = (await chronicle.closing(limit=9)).manifests
+
+        await chronicle.adopt([theirs(ours, token=token_of(0, 7))])
+
+        assert await ledger.counts(None) == {"queued": 300, "running": 0, "finished": 1, "failed": 0, "canceled": 0}
+        assert await ledger.violations() == []
+
     async def test_an_answer_that_was_said_is_never_replaced(self, they: Actors, chronicle: Chronicle) -> None:
         await chronicle.be_strict()
         lease = await they.running()

@@ -29,7 +29,7 @@ class Fence(NamedTuple):
 SQL = "ledger/sql/sqlite"
 SCHEMA = "ledger/migrations/sqlite/0001_initial.sql"
 LISTING = "ledger/migrations/sqlite/0003_listing.sql"
-CLOSING = "ledger/migrations/sqlite/0009_closing.sql"
+CLOSING = "ledger/migrations/sqlite/0010_closing.sql"
 STATEMENTS = "tests/ledger/test_statements.py"
 TAMPERING = "tests/ledger/test_tampering.py"
 COUNTED = (

@@ -23,3 +23,10 @@ CREATE TRIGGER closing_ends BEFORE UPDATE OF closing ON job
 CREATE TRIGGER closing_counted AFTER UPDATE OF closing ON job WHEN NEW.closing=1 AND OLD.closing=0 BEGIN
   UPDATE meta SET v=v+1 WHERE k='next_n';
 END;
+-- What had ended one way here ended another way in the store: it is counted there.
+CREATE TRIGGER job_replaced AFTER UPDATE OF state ON job
+  WHEN OLD.closing=1 AND NEW.state<>OLD.state AND NEW.id<=(SELECT v FROM meta WHERE k='counted_to') BEGIN
+  UPDATE tally SET jobs=jobs-1 WHERE namespace=OLD.namespace AND kind=OLD.kind AND version=OLD.version AND state=OLD.state;
+  INSERT INTO tally(namespace,kind,version,state,jobs) VALUES(NEW.namespace,NEW.kind,NEW.version,NEW.state,1)
+    ON CONFLICT DO UPDATE SET jobs=jobs+1;
+END;
