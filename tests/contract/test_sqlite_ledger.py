@@ -25,6 +25,7 @@ from .manual_clock import ManualClock
 from .operator_contract import OperatorContract
 from .outbox_contract import OutboxContract
 from .public_name_contract import PublicNameContract
+from .recovery_contract import RecoveryContract
 from .retention_contract import RetentionContract
 from .settle_contract import SettleContract
 from .submit_contract import SubmitContract
@@ -80,10 +81,16 @@ class TestCrowd(SqliteLedger, CrowdContract): ...
 class TestListing(SqliteLedger, ListingContract): ...
 
 
-class TestClosing(SqliteLedger, ClosingContract):
+class SqliteChronicle(SqliteLedger):
     @pytest.fixture
     def chronicle(self, ledger: Ledger) -> Chronicle:
         return chronicle_of(ledger)
+
+
+class TestClosing(SqliteChronicle, ClosingContract): ...
+
+
+class TestRecovery(SqliteChronicle, RecoveryContract): ...
 
 
 class TestFleet(FleetContract):
