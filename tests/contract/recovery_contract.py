@@ -1,4 +1,4 @@
-"""A ledger that is an older copy: what the store knows is taken over, no token comes twice, and proof of it is heeded."""
+"""A ledger that is an older copy: what the store knows is taken over, no token comes twice, and proof is heeded."""
 
 from __future__ import annotations
 
