@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from planrun.core.access import AccessToken, Scope, digest_of, token_text
-from planrun.ledger.contract import Keyring
+from planrun.ledger.keyring import Keyring
 
 from .manual_clock import ManualClock
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planrun.ledger.contract import Keyring
+from planrun.ledger.keyring import Keyring
 from planrun.wiring import open_keyring
 
 from .keyring_contract import ONE, KeyringContract, a_token

@@ -15,7 +15,7 @@ import pytest
 from planrun.cli.app import run
 from planrun.clock import SystemClock
 from planrun.core.access import AccessToken, Scope, digest_of, token_text
-from planrun.ledger.contract import Keyring
+from planrun.ledger.keyring import Keyring
 from planrun.web.app import EVERY_ROUTE
 from planrun.web.guard import FRESH_MS
 from planrun.web.routes import Route

@@ -16,7 +16,7 @@ from cyclopts.completion import CompletionContext
 from planrun.client import AsyncClient
 from planrun.config import URL_VARIABLE, Place, place_of, url_from
 from planrun.core.errors import LedgerUnusable
-from planrun.ledger.contract import Keyring
+from planrun.ledger.keyring import Keyring
 from planrun.wiring import open_keyring
 
 T = TypeVar("T")

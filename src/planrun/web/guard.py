@@ -13,7 +13,7 @@ from planrun.clock import Clock, SystemClock
 from planrun.core.access import ANYBODY, AccessToken, Bearer, bearer_of, token_id_of
 from planrun.core.durations import span
 from planrun.core.errors import PlanrunError
-from planrun.ledger.contract import Keyring
+from planrun.ledger.keyring import Keyring
 from planrun.web.problems import NO_TOKEN, Refused
 
 log = logging.getLogger(__name__)
