@@ -1,0 +1,130 @@
+"""What is written into messages, and what becomes of those that nobody here has written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from planrun.core.errors import TransportUnavailable
+from planrun.core.flows import Marker, Notice
+from planrun.core.messages import RenewRequest
+from planrun.core.offers import Offer
+from planrun.transport.rabbitmq.link import declare
+from planrun.transport.rabbitmq.topology import Queue
+from planrun.transport.rabbitmq.wire import HEADER, READ, Unreadable, read
+from planrun.transport.rabbitmq.worker import REASON
+from tests.contract.fleet_transport_contract import an_offer, some
+from tests.contract.transport_contract import soon
+from tests.services.rabbitmq import NEEDS
+from tests.transport.stage import BEAT, Stage, next_job
+
+pytestmark = [pytest.mark.needs(NEEDS), pytest.mark.anyio]
+
+OFFER = {HEADER: "offer/1"}
+GARBAGE: list[tuple[bytes, dict[str, Any] | None]] = [
+    (b"\xff\x00garbage", OFFER),
+    (b"", OFFER),
+    (b"[1,2]", OFFER),
+    (b'{"job_id":"j1"}', OFFER),
+    (msgspec.json.encode(an_offer()), {HEADER: "offer/2"}),
+    (msgspec.json.encode(an_offer()), {HEADER: 7}),
+    (msgspec.json.encode(an_offer()), None),
+    (msgspec.json.encode(BEAT), {HEADER: "beat/1"}),
+]
+
+
+async def test_what_cannot_be_read_is_put_aside_and_stops_nobody(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = await stage.join()
+    await stage.offer("before")
+    await (await next_job(worker)).done()
+    for body, headers in GARBAGE:
+        await stage.put(stage.lane, body, headers)
+    await stage.offer("after")
+
+    assert (await next_job(worker)).offer.job_id == "after"
+    dead = [body for body, _ in await stage.taken_from(stage.topology.dead)]
+    assert sorted(dead) == sorted(body for body, _ in GARBAGE)
+    assert caplog.text.count("was put aside as dead") == len(GARBAGE)
+
+
+async def test_a_heartbeat_that_cannot_be_read_is_put_aside_and_the_next_ones_come(stage: Stage) -> None:
+    await stage.epoch(1)
+    beats = stage.topology.beats(1, 1)
+    await stage.put(beats, b"garbage", {HEADER: "beat/1"})
+    await stage.put(beats, msgspec.json.encode(BEAT), {HEADER: "beat/9"})
+    await stage.fleet.mark(Marker(stamp_ms=1, nonce="n"))
+
+    assert await some(stage.fleet, 1) == [Marker(stamp_ms=1, nonce="n")]
+    assert len(await stage.taken_from(stage.topology.dead)) >= 1
+    assert stage.fleet.breaks == 0
+
+
+async def test_a_word_that_cannot_be_read_is_no_word(stage: Stage) -> None:
+    worker = await stage.join()
+    control = stage.topology.control("w1")
+    await stage.put(control, b"garbage", {HEADER: "notice/1"})
+    await stage.fleet.tell("w1", Notice(drained=True))
+
+    async def hear() -> list[Notice]:
+        return list(await worker.notices([]))
+
+    assert await soon(hear) == [Notice(drained=True)]
+
+
+async def test_an_offer_of_a_newer_planrun_is_understood_and_kept_byte_for_byte(stage: Stage) -> None:
+    """Fields that this version does not know are left alone, and are there for whoever looks later."""
+    worker = await stage.join()
+    known = json.loads(msgspec.json.encode(an_offer()))
+    body = json.dumps({**known, "colour": {"of": "money \u2603"}}, indent=3).encode()
+    await stage.put(stage.lane, body, {**OFFER, "theirs": "too"})
+
+    offer = await next_job(worker)
+    assert offer.offer == an_offer()
+    await offer.strange("the ledger says unknown")
+
+    [(kept, headers)] = await stage.taken_from(stage.topology.orphans)
+    assert kept == body
+    assert headers.items() >= {**OFFER, "theirs": "too", REASON: "the ledger says unknown"}.items()
+
+
+async def test_an_offer_that_was_delivered_too_often_is_put_aside(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planrun.transport.rabbitmq.intake.REST_S", (0.0,))
+    monkeypatch.setattr("planrun.transport.rabbitmq.topology.DELIVERIES_MAX", 3)
+    worker = await stage.join()
+    await stage.offer("j1")
+
+    async def is_dead() -> bool:
+        for offer in await worker.offers(1):
+            await offer.back()
+        return await stage.count(stage.topology.dead) == 1
+
+    assert await soon(is_dead)
+
+
+async def test_a_queue_that_was_declared_otherwise_is_named_with_what_to_do(stage: Stage) -> None:
+    beats = stage.topology.beats(1, 1)
+    await declare(stage.outside, Queue(beats.name, {"x-queue-type": "classic"}))
+
+    with pytest.raises(TransportUnavailable, match=f"{beats.name}.*delete it") as refused:
+        await stage.fleet.begin_epoch(1)
+
+    assert "guest:guest" not in str(refused.value)
+
+
+@pytest.mark.parametrize("message", [an_offer(), BEAT, Marker(stamp_ms=1, nonce="n"), Notice(drained=False)])
+def test_every_version_reads_what_it_has_written(message: Offer | RenewRequest | Marker | Notice) -> None:
+    [name] = [name for name, kind in READ.items() if kind is type(message)]
+
+    assert read({HEADER: name}, msgspec.json.encode(message), type(message)) == message
+
+
+def test_a_message_that_does_not_belong_here_is_unreadable() -> None:
+    with pytest.raises(Unreadable, match="known here: marker/1"):
+        read(OFFER, msgspec.json.encode(an_offer()), Marker)
