@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
 from planrun.core.errors import Invalid
+from planrun.core.flows import lane_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
@@ -23,7 +25,7 @@ from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
-from planrun.transport.contract import WorkerTransport
+from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
 
@@ -84,8 +86,24 @@ def open_store(url: str) -> Store:
     return FilesystemStore(place_of(url).store)
 
 
-def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransport:
-    """A worker's end of the transport."""
+def open_transport(
+    ledger: Ledger, clock: Clock, row: WorkerRow, *, broker: str = "", broker_prefix: str = ""
+) -> WorkerTransport:
+    """A worker's end of the transport.
+
+    Args:
+        broker: Address of a RabbitMQ; empty: offers are read from the ledger.
+
+    Raises:
+        Invalid: Not such an address, or what is needed for it is not installed.
+    """
+    if broker:
+        rabbitmq = _rabbitmq()
+        told = rabbitmq.broker_at(broker, broker_prefix)
+        worker: WorkerTransport = rabbitmq.RabbitWorker(
+            told, ledger, clock, incarnation=row.incarnation, lane=lane_of(row)
+        )
+        return worker
     query = OfferQuery(
         namespaces=row.namespaces,
         handlers=tuple(handler for handler in row.handlers if not handler.missing),
@@ -93,6 +111,30 @@ def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransp
         limit=row.slots,
     )
     return EmbeddedTransport(ledger, clock, row.incarnation, query)
+
+
+def open_fleet_transport(clock: Clock, *, broker: str, broker_prefix: str, generation: int) -> FleetTransport:
+    """The orchestrator's end of the transport. It connects when it is used.
+
+    Args:
+        generation: Of the ledger.
+
+    Raises:
+        Invalid: As `open_transport`.
+    """
+    rabbitmq = _rabbitmq()
+    told = rabbitmq.broker_at(broker, broker_prefix)
+    fleet: FleetTransport = rabbitmq.RabbitFleet(told, clock, generation=generation)
+    return fleet
+
+
+def _rabbitmq() -> ModuleType:
+    """Imported by whoever has a broker: nobody else needs its client."""
+    try:
+        from planrun.transport.rabbitmq import ends  # noqa: PLC0415
+    except ImportError as error:
+        raise Invalid(f"a broker needs {error.name}: pip install 'planrun[rabbitmq]'") from None
+    return ends
 
 
 def scratch_root(place: Place, chosen: Path | None) -> Path:
