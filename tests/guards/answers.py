@@ -106,8 +106,8 @@ ANSWERS = [
     Fence(
         "what came before is not new",
         "inbox.py",
-        "        cursor.execute(_insert(self._marks), (msg_id, int(time.time())))\n        return bool(cursor.rowcount == 1)",
-        "        cursor.execute(_insert(self._marks), (msg_id, int(time.time())))\n        return True",
+        "(msg_id, int(time.time())))\n        return bool(cursor.rowcount == 1)\n\n    def",
+        "(msg_id, int(time.time())))\n        return True\n\n    def",
         ("tests/inbox/test_sqlite_inbox.py::TestSqliteInbox::test_the_first_time_is_told_from_every_other",),
     ),
     Fence(
