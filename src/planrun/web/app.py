@@ -19,6 +19,7 @@ from planrun.core.errors import PlanrunError
 from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_body, read_headers, read_query
 from planrun.web.door import Door
+from planrun.web.ledger import Served
 from planrun.web.openapi import document
 from planrun.web.page import POLICY, page_of
 from planrun.web.problems import BUG, NO_ROUTE, STORAGE, WRONG_METHOD, Refused, problem_response
@@ -46,17 +47,21 @@ EVERY_ROUTE = (
 )
 
 
-def build_app(client: AsyncClient, *, token: str = "", followers: Followers | None = None) -> Starlette:
+def build_app(
+    client: AsyncClient, *, token: str = "", followers: Followers | None = None, served: Served | None = None
+) -> Starlette:
     """The API over an open client.
 
     Args:
         token: What callers must send; empty: nothing.
         followers: Whoever stops the server stops these first.
+        served: The ledger itself, for a fleet; None: it is not served.
     """
     waiting = followers or Followers()
     return Starlette(
         routes=[
-            PathRoute(route.path, _endpoint(route, client, waiting), methods=[route.method]) for route in EVERY_ROUTE
+            PathRoute(route.path, _endpoint(route, client, waiting, served), methods=[route.method])
+            for route in EVERY_ROUTE
         ],
         middleware=[
             Middleware(Door, token=token, open_paths=[route.path for route in EVERY_ROUTE if route.is_open]),
@@ -71,14 +76,16 @@ def build_app(client: AsyncClient, *, token: str = "", followers: Followers | No
     )
 
 
-def _endpoint(route: Route, client: AsyncClient, followers: Followers) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(
+    route: Route, client: AsyncClient, followers: Followers, served: Served | None
+) -> Callable[[Request], Awaitable[Response]]:
     takes = route.takes
 
     async def endpoint(request: Request) -> Response:
         told = {what: READERS[what](request, kind) for what, kind in takes.items() if what in READERS}
         if "body" in takes:
             told["body"] = await read_body(request, takes["body"])
-        return await route.function(Call(client, followers, request), **told)
+        return await route.function(Call(client, followers, request, served), **told)
 
     return endpoint
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from planrun.client import AsyncClient, AsyncJobHandle
 from planrun.web.problems import BAD_JSON, INVALID, NOT_JSON, STOPPING, TOO_LARGE, Refused
+
+if TYPE_CHECKING:
+    from planrun.web.ledger import Served
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -48,6 +51,7 @@ class Call:
     client: AsyncClient
     followers: Followers
     request: Request
+    served: Served | None = None
 
     async def job(self, namespace: str | None) -> AsyncJobHandle:
         """The job in the path, by its id or a request id.
@@ -118,7 +122,12 @@ async def read_body(request: Request, kind: type[S]) -> S:
     Raises:
         Refused: Too large, not declared as JSON, no JSON, or not what the route takes.
     """
-    content = await _read(request)
+    return await read_json(request, kind, bytes_max=BODY_BYTES_MAX)
+
+
+async def read_json(request: Request, kind: type[S], *, bytes_max: int) -> S:
+    """See `read_body`; of at most so many bytes."""
+    content = await _read(request, bytes_max)
     declared = request.headers.get("content-type", "")
     if (content or declared) and declared.partition(";")[0].strip().lower() != "application/json":
         raise Refused(NOT_JSON, f"content-type {declared!r:.80}: send the body as application/json")
@@ -132,13 +141,13 @@ async def read_body(request: Request, kind: type[S]) -> S:
         raise Refused(BAD_JSON, f"body: {error}; send one JSON object in UTF-8") from None
 
 
-async def _read(request: Request) -> bytes:
+async def _read(request: Request, bytes_max: int) -> bytes:
     content = bytearray()
     try:
         async for chunk in request.stream():
             content += chunk
-            if len(content) > BODY_BYTES_MAX:
-                too_large = f"the body has more than {BODY_BYTES_MAX} bytes; pass large data as an input file"
+            if len(content) > bytes_max:
+                too_large = f"the body has more than {bytes_max} bytes; pass large data as an input file"
                 raise Refused(TOO_LARGE, too_large)
     except ClientDisconnect:  # nobody reads the reply; nor is it a mistake of ours, to be logged as one
         raise Refused(BAD_JSON, "the connection ended within the body; send it again, whole") from None

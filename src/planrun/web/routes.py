@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import msgspec
 from starlette.responses import Response
 
+from planrun.core.fleet import Fleet
 from planrun.core.messages import CancelReply, JobRow, Struct
 from planrun.core.why import Why
-from planrun.web import files, following, jobs, operating
+from planrun.web import files, following, jobs, ledger, operating
 from planrun.web.bodies import (
     AttemptList,
     BulkReply,
@@ -41,11 +42,14 @@ from planrun.web.problems import (
     LEDGER_BUSY,
     LEDGER_UNAVAILABLE,
     LEDGER_UNUSABLE,
+    NO_FLEET,
     NO_OUTPUT,
     NO_RANGE,
     NO_TOKEN,
+    NO_VERB,
     NOT_ENDED,
     NOT_JSON,
+    OTHER_PROTOCOL,
     RESULT_GONE,
     STOPPING,
     STORAGE,
@@ -127,5 +131,13 @@ ROUTES = (
     Route("GET", "/v1/pauses", operating.pauses, {200: PauseList}),
     Route("POST", "/v1/pauses", operating.pause, {200: PauseReply}),
     Route("POST", "/v1/pauses/resume", operating.resume, {200: ResumeReply}),
+    Route("GET", "/v1/fleet", ledger.fleet, {200: Fleet}, (NO_FLEET, OTHER_PROTOCOL)),
+    Route(
+        "POST",
+        "/v1/ledger/{verb}",
+        ledger.ask_ledger,
+        {200: "application/json"},
+        (*WITH_BODY, CONFLICT, UNKNOWN_JOB, RESULT_GONE, NO_FLEET, NO_VERB, OTHER_PROTOCOL, STOPPING),
+    ),
     Route("GET", "/v1/health", operating.health, {200: Health}, is_open=True),
 )

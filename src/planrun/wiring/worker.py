@@ -8,16 +8,17 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from planrun.clock import SystemClock
+from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 from planrun.core.keeping import Keep
 from planrun.core.messages import WorkerRow
 from planrun.ledger.contract import Ledger
-from planrun.lockfile import WorkerLock
+from planrun.lockfile import WorkerLock, hold_ledger
 from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
@@ -25,13 +26,15 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.wiring import open_ledger, open_store, scratch_root
+from planrun.storage.contract import Store
+from planrun.wiring import folder_of, join_fleet, open_ledger, open_shared_store, open_store, scratch_root
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.gates import Gates, Health
 from planrun.worker.isolation import Level, choose
 from planrun.worker.keeper import Keeper
+from planrun.worker.leftovers import Leftovers
 from planrun.worker.options import WorkerOptions
 from planrun.worker.processes import Processes, clear_after
 from planrun.worker.supervisor import Supervisor
@@ -60,53 +63,87 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         environment=environment,
     )
     scratch = _scratch_root(options, place)
-    ledger = open_ledger(url, clock=clock)
-    lock = WorkerLock.acquire(place.workers, clock.new_id())
-    row = _row(options, catalog, lock)
-    store = open_store(url)
-    gates = Gates(
-        scratch=scratch,
-        store=place.store,
-        incarnation=row.incarnation,
-        slots=options.slots,
-        disk_free_bytes_min=options.disk_free_bytes_min,
-        health=Health(options.health, clock) if options.health else None,
-    )
-    processes = Processes(
-        level=level,
-        incarnation=row.incarnation,
-        lock_fd=lock.fd,
-        environment=environment,
-        import_path=options.import_path,
-        scratch=scratch,
-        idle_max=options.slots,
-    )
-    tools = Tools(ledger, store, clock, Keeper(ledger, clock, options, row.incarnation), who=row.name)
-    stop = asyncio.Event()
-    duties = asyncio.create_task(_duties(tools, options, row, place, scratch).run(stop))
-    try:
-        await ledger.register(row)
-        _greet(row, catalog, place, level)
-        yield Supervisor(
-            options,
-            row=row,
-            catalog=catalog,
-            tools=tools,
-            gates=gates,
-            processes=processes,
+    async with _open_ground(url, place, options, clock) as ground:
+        lock = WorkerLock.acquire(place.workers, clock.new_id())
+        row = _row(options, catalog, lock, proves=not place.is_remote)
+        gates = Gates(
             scratch=scratch,
-            place=place,
+            store=ground.store_folder,
+            incarnation=row.incarnation,
+            slots=options.slots,
+            disk_free_bytes_min=options.disk_free_bytes_min,
+            health=Health(options.health, clock) if options.health else None,
         )
+        processes = Processes(
+            level=level,
+            incarnation=row.incarnation,
+            lock_fd=lock.fd,
+            environment=environment,
+            import_path=options.import_path,
+            scratch=scratch,
+            idle_max=options.slots,
+        )
+        ledger = ground.ledger
+        tools = Tools(ledger, ground.store, clock, Keeper(ledger, clock, options, row.incarnation), who=row.name)
+        stop = asyncio.Event()
+        duties = asyncio.create_task(_duties_of(ground, tools, options, row, place, scratch).run(stop))
+        try:
+            await ledger.register(row)
+            _greet(row, catalog, place, level)
+            yield Supervisor(
+                options,
+                row=row,
+                catalog=catalog,
+                tools=tools,
+                gates=gates,
+                processes=processes,
+                scratch=scratch,
+                place=place,
+            )
+        finally:
+            stop.set()
+            await duties
+            gates.close()
+            holds_nothing = await _holds_nothing(ledger, row.incarnation)
+            if holds_nothing:
+                lock.remove()
+            else:
+                lock.close()  # the file stays: whoever takes its lock proves us dead, and takes our jobs over
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a worker stands on.
+
+    Attributes:
+        store_folder: Where the store is on this box; None: elsewhere.
+    """
+
+    ledger: Ledger
+    store: Store
+    store_folder: Path | None
+
+
+@asynccontextmanager
+async def _open_ground(url: str, place: Place, options: WorkerOptions, clock: Clock) -> AsyncIterator[Ground]:
+    """The ledger's file, which no orchestrator owns; or an orchestrator's ledger, and the store that it names."""
+    if place.is_remote:
+        ledger = open_ledger(url, clock=clock)
+        try:
+            fleet = await join_fleet(ledger)
+            yield Ground(ledger, open_shared_store(fleet.store), folder_of(fleet.store))
+        finally:
+            await ledger.close()
+        return
+    hold = hold_ledger(place.alone, alone=False)
+    try:
+        ledger = open_ledger(url, clock=clock)
+        try:
+            yield Ground(ledger, open_store(url), place.store)
+        finally:
+            await ledger.close()
     finally:
-        stop.set()
-        await duties
-        gates.close()
-        holds_nothing = await _holds_nothing(ledger, row.incarnation)
-        await ledger.close()
-        if holds_nothing:
-            lock.remove()
-        else:
-            lock.close()  # the file stays: whoever takes its lock proves us dead, and takes our jobs over
+        os.close(hold)
 
 
 async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
@@ -116,7 +153,11 @@ async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
         return False
 
 
-def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRow:
+def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock, *, proves: bool) -> WorkerRow:
+    """
+    Args:
+        proves: Whoever owns the ledger sees the lock file, so that it can prove this worker's death.
+    """
     host = socket.gethostname()
     return WorkerRow(
         incarnation=lock.path.name,
@@ -126,11 +167,22 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRo
         slots=options.slots,
         capabilities=catalog.capabilities,
         handlers=catalog.handlers,
-        lock_file=str(lock.path),
+        lock_file=str(lock.path) if proves else "",
         lock_device=lock.device,
         lock_inode=lock.inode,
         pid=os.getpid(),
     )
+
+
+def _duties_of(
+    ground: Ground, tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path
+) -> Duties | Leftovers:
+    """What runs beside the jobs. The ledger of an orchestrator is looked after there."""
+    if place.is_remote:
+        return Leftovers(
+            tools.ledger, tools.clock, workers=place.workers, scratch=scratch, clear=partial(clear_after, scratch)
+        )
+    return _duties(tools, options, row, place, scratch)
 
 
 def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path) -> Duties:
@@ -179,7 +231,7 @@ def _scratch_root(options: WorkerOptions, place: Place) -> Path:
 
 def _greet(row: WorkerRow, catalog: Catalog, place: Place, level: Level) -> None:
     runs = [f"{handler.kind} {handler.version}" for handler in row.handlers if not handler.missing]
-    log.info("worker %s takes %s from %s, isolation %s", row.name, ", ".join(runs) or "nothing", place.ledger, level)
+    log.info("worker %s takes %s from %s, isolation %s", row.name, ", ".join(runs) or "nothing", place.shown, level)
     for name in catalog.unverified:
         log.info(
             "capability %s is as declared, not verified; a @capability(%r) probe in a module would verify it",
