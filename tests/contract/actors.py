@@ -70,6 +70,11 @@ def a_checkpoint(lease: Lease, seq: int) -> Checkpoint:
     return Checkpoint(attempt=lease.attempt, seq=seq, format="fmt-1", files=(file,))
 
 
+def a_worker(incarnation: str, **given: Any) -> WorkerRow:
+    row: dict[str, Any] = {"name": f"name-of-{incarnation}", "host": "box", "slots": 4, "handlers": (HANDLER,)}
+    return WorkerRow(incarnation=incarnation, **row | given)
+
+
 @dataclass
 class Actors:
     """Everyone who talks to one ledger."""
@@ -104,9 +109,7 @@ class Actors:
     # --- workers ---
 
     async def register(self, incarnation: str, **given: Any) -> None:
-        worker: dict[str, Any] = {"name": f"name-of-{incarnation}", "host": "box", "slots": 4, "handlers": (HANDLER,)}
-        worker |= {"seen_at_ms": self.clock.wall_ms, **given}
-        await self.ledger.register(WorkerRow(incarnation=incarnation, **worker))
+        await self.ledger.register(a_worker(incarnation, **{"seen_at_ms": self.clock.wall_ms, **given}))
         self.ready.add(incarnation)
 
     async def offers(self, limit: int = 100, **given: Any) -> list[Offer]:

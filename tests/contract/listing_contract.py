@@ -96,6 +96,7 @@ async def _a_crowd(they: Actors, clock: ManualClock) -> list[JobRow]:
             version=version,
             key=key,
             delay_s=luck.choice((0, 0, 60)),
+            priority=luck.choice((0, 0, 5, -3)),
             content=n * (key != "k1"),
         )
         if reply.disposition != "new":

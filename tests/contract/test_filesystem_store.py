@@ -17,10 +17,9 @@ import pytest
 
 from planrun.core.errors import StorageError
 from planrun.storage import filesystem
+from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
-from tests.contract.store_contract import LATER, PREFIX, StoreContract, yes
-
-MIB = 1024 * 1024
+from tests.contract.store_contract import LATER, MIB, PREFIX, StoreContract, yes
 
 PUT_A_FILE = """
 import sys
@@ -35,6 +34,32 @@ class TestFilesystemStore(StoreContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[FilesystemStore]:
         yield FilesystemStore(tmp_path / "store")
+
+    def test_an_unfinished_upload_is_listed_but_not_readable(self, store: Store, source: Path) -> None:
+        listed: list[str] = []
+
+        def look() -> bool:
+            listed[:] = store.keys(PREFIX)
+            return True
+
+        store.put(PREFIX, "out.mp4", source, may_go_on=look)
+
+        assert len(listed) == 1
+        with pytest.raises(StorageError, match="no object key"):
+            store.head(listed[0])
+
+    def test_a_deleted_upload_never_becomes_visible(self, store: Store, source: Path) -> None:
+        """A zombie that uploads on after the collection of its attempt gets an error."""
+
+        def collect() -> bool:
+            for key in store.keys(PREFIX):
+                store.delete(key)
+            return True
+
+        with pytest.raises(StorageError, match="given up"):
+            store.put(PREFIX, "out.mp4", source, may_go_on=collect)
+
+        assert list(store.keys(PREFIX)) == []
 
 
 @pytest.fixture
@@ -306,3 +331,25 @@ def test_a_full_disk_is_told_and_leaves_nothing_behind(small_disk: Path, source:
     ballast.unlink()
     stored = store.put(PREFIX, "out.mp4", source, may_go_on=yes)
     assert store.head(stored.key) == 3 * MIB
+
+
+def test_a_small_object_is_durable_before_anybody_is_told(
+    root: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the loser of a race, too: the winner may not have made the name durable yet."""
+    store, synced = FilesystemStore(root), list[str]()
+    real_fsync = os.fsync
+
+    def fsync(fd: int) -> None:
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        synced.append("file" if path.is_file() else str(path.relative_to(root.parent)))
+        real_fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for _ in range(2):
+        synced.clear()
+        store.put_if_absent("ns/ended/job.json", b"{}")
+
+        assert synced == ["file", "store/ns/ended", "store/ns", "store", "."]
+    assert files_below(root) == [root / "ns/ended/job.json"]
+    assert (root / "ns/ended/job.json").stat().st_mode & 0o777 == 0o444

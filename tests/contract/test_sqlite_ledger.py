@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from planrun.ledger.contract import Ledger
+from planrun.wiring import open_fleet_ledger
 from planrun.wiring import open_ledger as open_at
 
 from .cancel_contract import CancelContract
 from .checkpoint_contract import CheckpointContract
 from .crowd_contract import CrowdContract
+from .fleet_contract import FleetContract
 from .grant_contract import GrantContract
 from .lease_contract import LeaseContract
 from .ledger_contract import LedgerContract, OpenLedger
@@ -74,3 +76,15 @@ class TestCrowd(SqliteLedger, CrowdContract): ...
 
 
 class TestListing(SqliteLedger, ListingContract): ...
+
+
+class TestFleet(FleetContract):
+    @pytest.fixture
+    async def open_ledger(self, clock: ManualClock, tmp_path: Path) -> AsyncIterator[OpenLedger]:
+        ledger = open_fleet_ledger(f"sqlite:///{tmp_path}/ledger.db", clock=clock)
+
+        async def open_one() -> Ledger:
+            return ledger
+
+        yield open_one
+        await ledger.close()

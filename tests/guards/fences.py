@@ -50,10 +50,14 @@ HOLDER = "TestStatementsOfAHolder::test_a_wrong_job_attempt_or_token_matches_not
 CLAUSES = [
     statement(file, old, "", f"{HOLDER}[wrong{wrong}-{file}-values{n}]")
     for n, file in enumerate(["renew", "stage", "checkpoint", "requeue", "end_running", "end_attempt"])
-    if file != "stage"  # its clauses stand twice: below
+    if file not in ("renew", "stage")  # its clauses have other names or stand twice: below
     for wrong, old in [(1, " AND attempt = :attempt"), (2, " AND token = :token")]
 ]
 CLAUSES += [
+    *(
+        statement("renew", old, "", f"{HOLDER}[wrong{wrong}-renew-values0]")
+        for wrong, old in [(1, " AND job.attempt = beat.attempt"), (2, " AND job.token = beat.token")]
+    ),
     statement(
         "stage",
         "\n   AND EXISTS (SELECT 1 FROM job WHERE job_id = :job_id AND state = 'running'"

@@ -20,15 +20,29 @@ import planrun
 
 from .doors import DOORS
 from .fences import CLAUSES, SECOND_LINE, Fence
+from .fleet import FLEET
 from .retention import RETENTION
 from .rules import CORE_RULES, RULES
 from .shortcuts import SHORTCUTS
+from .stores import STORES
+from .transport import TRANSPORT
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(planrun.__file__).parent
 pytestmark = pytest.mark.slow
 
-FENCES = [*CLAUSES, *RULES, *CORE_RULES, *RETENTION, *SHORTCUTS, *SECOND_LINE, *DOORS]
+FENCES = [
+    *CLAUSES,
+    *RULES,
+    *CORE_RULES,
+    *RETENTION,
+    *SHORTCUTS,
+    *SECOND_LINE,
+    *DOORS,
+    *STORES,
+    *TRANSPORT,
+    *FLEET,
+]
 RunTests = Callable[[Path, Iterable[str]], int]
 
 

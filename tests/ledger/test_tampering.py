@@ -150,15 +150,15 @@ async def test_two_open_jobs_never_share_a_key(connection: apsw.Connection, jobs
             "job {queued} waits longer than any rule allows",
         ),
         (
-            "UPDATE tally SET jobs = 7 WHERE state = 'queued'",
+            "INSERT INTO tally VALUES ('default', 'preview', 'v1', 'open', 6)",
             "the tally has 7 queued jobs of default/preview v1, there are 1",
         ),
         (
-            "DELETE FROM tally WHERE state = 'failed'",
+            "INSERT INTO tally VALUES ('default', 'preview', 'v1', 'failed', -1)",
             "the tally has 0 failed jobs of default/preview v1, there are 1",
         ),
         (
-            "INSERT INTO tally VALUES ('ads', 'preview', 'v1', 'queued', 2)",
+            "INSERT INTO tally VALUES ('ads', 'preview', 'v1', 'open', 2)",
             "the tally has 2 queued jobs of ads/preview v1, there are none",
         ),
     ],

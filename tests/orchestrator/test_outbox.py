@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import shlex
 import sys
 from collections.abc import AsyncIterator
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.anyio
 
 BODY = json.dumps({"state": "finished", "name": "Grüße 🎬"}, ensure_ascii=False)
 SECRET = "whsec_cGxhbnJ1biB0ZXN0cyBzaWduIHRoZWlyIG93bg=="
+OTHER_SECRET = "whsec_c29tZWJvZHkgZWxzZSBzaWducyB3aXRoIHRoaXM="
 
 
 class Receiver:
@@ -105,7 +107,7 @@ async def test_a_2xx_answer_confirms(ledger: FakeLedger, outbox: Outbox, receive
     assert receiver.bodies == [BODY.encode()]
     assert receiver.heads[0]["line"] == "POST /answers HTTP/1.1"
     assert receiver.heads[0]["content-type"] == "application/json"
-    assert receiver.heads[0]["webhook-id"] == message.msg_id
+    assert re.fullmatch(r"msg_[0-9a-f]{32}", receiver.heads[0]["webhook-id"])
 
 
 async def test_a_receiver_that_drops_ten_times_gets_eleven_equal_copies(
@@ -125,7 +127,7 @@ async def test_a_receiver_that_drops_ten_times_gets_eleven_equal_copies(
             waits.append((ledger.boot_ms - started_ms) // 1000)
 
     assert receiver.bodies == [BODY.encode()] * 11
-    assert {head["webhook-id"] for head in receiver.heads} == {message.msg_id}
+    assert len({head["webhook-id"] for head in receiver.heads}) == 1
     assert waits == [11, 11, 11, 16, 32, 64, 128, 256, 300, 300]
 
 
@@ -169,14 +171,33 @@ async def test_a_receiver_that_is_down_is_tried_again_later(ledger: FakeLedger, 
     assert await outbox.tick(ledger.boot_ms) == ledger.owed["m"][1]
 
 
-async def test_a_signed_webhook_verifies_at_the_receiver(ledger: FakeLedger, receiver: Receiver) -> None:
-    outbox = an_outbox(ledger, environment={}, webhook_secret=SECRET)
+@pytest.mark.parametrize("secrets", [[SECRET], [SECRET, OTHER_SECRET], [OTHER_SECRET, SECRET]])
+async def test_a_signed_webhook_verifies_at_the_receiver(
+    ledger: FakeLedger, receiver: Receiver, secrets: list[str]
+) -> None:
+    """While one secret is exchanged for another it verifies with either."""
+    outbox = an_outbox(ledger, environment={}, webhook_secret=" ".join(secrets))
     ledger.owe(webhook_to(receiver))
 
     await outbox.tick(ledger.boot_ms)
     await outbox.close()
 
-    assert Webhook(SECRET).verify(receiver.bodies[0], receiver.heads[0]) == json.loads(BODY)
+    for secret in secrets:
+        assert Webhook(secret).verify(receiver.bodies[0], receiver.heads[0]) == json.loads(BODY)
+
+
+async def test_each_subscriber_has_an_id_of_its_own_without_full_stops(
+    ledger: FakeLedger, outbox: Outbox, receiver: Receiver
+) -> None:
+    """What is signed is id.time.body: a sender who names the address must not choose where the parts end."""
+    for path in ("/a.1764000000.{}", "/b"):
+        ledger.owe(webhook_to(receiver, path=path))
+
+    await outbox.tick(ledger.boot_ms)
+
+    ids = [head["webhook-id"] for head in receiver.heads]
+    assert len(set(ids)) == 2
+    assert not any("." in each for each in ids)
 
 
 async def test_a_confirmation_that_got_lost_leads_to_an_equal_copy(

@@ -20,6 +20,7 @@ ALLOWED = {
     "src/planrun/config.py": "reads the environment, as a default argument",
     "src/planrun/trip.py": "a test arms it through the environment",
     "src/planrun/cli/": "people's time and environment",
+    "src/planrun/inbox.py": "runs inside the application that receives answers, without planrun's ports",
     "src/planrun/jobs/": "runs inside the job process, beside job code, without planrun's ports",
     "src/planrun/ledger/sqlite/": "the driver: bounds its own batches, founds a ledger; verbs get time as an argument",
     "src/planrun/wiring/": "puts the parts together, with what the environment says",

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
 from planrun.clock import SystemClock
+from planrun.core.flows import Notice
 from planrun.core.messages import Lease, RenewRequest, Standing
-from planrun.ledger.contract import Ledger
-from planrun.worker.keeper import Keeper
+from planrun.transport.contract import WorkerTransport
+from planrun.worker.keeper import Holding, Keeper
 from planrun.worker.options import WorkerOptions
+from tests.contract.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
 
 class Choking:
-    """A ledger that no progress report gets through to."""
+    """A transport that no progress report gets through to."""
 
-    async def renew(self, request: RenewRequest) -> list[Standing]:
+    async def beat(self, request: RenewRequest) -> list[Standing]:
         if any(beat.message for beat in request.beats):
             raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
         return [Standing(status="held") for _ in request.beats]
@@ -29,7 +32,7 @@ async def test_a_heartbeat_that_a_fault_swallows_is_followed_by_one_without_the_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = SystemClock.open_system()
-    keeper = Keeper(cast("Ledger", Choking()), clock, WorkerOptions(modules=(), lease_s=60), "w1")
+    keeper = Keeper(cast("WorkerTransport", Choking()), clock, WorkerOptions(modules=(), lease_s=60), "w1")
     holdings: list[Any] = [
         keeper.hold(Lease(job_id=f"j{n}", attempt=1, token=n), asked_ms=clock.boot_ms() - 50_000) for n in (1, 2)
     ]
@@ -49,13 +52,13 @@ async def test_what_a_job_says_first_does_not_wait_for_the_next_renewal() -> Non
     said = asyncio.Event()
 
     class Listening:
-        async def renew(self, request: RenewRequest) -> list[Standing]:
+        async def beat(self, request: RenewRequest) -> list[Standing]:
             if any(beat.fraction is not None for beat in request.beats):
                 said.set()
             return [Standing(status="held") for _ in request.beats]
 
     clock = SystemClock.open_system()
-    keeper = Keeper(cast("Ledger", Listening()), clock, WorkerOptions(modules=(), lease_s=60), "w1")
+    keeper = Keeper(cast("WorkerTransport", Listening()), clock, WorkerOptions(modules=(), lease_s=60), "w1")
     stop = asyncio.Event()
     running = asyncio.create_task(keeper.run(stop))
     holding = keeper.hold(Lease(job_id="j", attempt=1, token=1), asked_ms=clock.boot_ms())
@@ -66,3 +69,82 @@ async def test_what_a_job_says_first_does_not_wait_for_the_next_renewal() -> Non
     await asyncio.wait_for(said.wait(), 10)
     stop.set()
     await running
+
+
+class Saying:
+    """A transport whose next heartbeat is answered like this, or only confirmed."""
+
+    def __init__(self, answer: Sequence[Standing] | None = None) -> None:
+        self.answer = answer
+        self.beats = 0
+
+    async def beat(self, _: RenewRequest) -> Sequence[Standing] | None:
+        self.beats += 1
+        return self.answer
+
+
+def a_holding(transport: Saying, clock: ManualClock) -> tuple[Keeper, Holding]:
+    keeper = Keeper(cast("WorkerTransport", transport), clock, WorkerOptions(modules=(), lease_s=60), "w1")
+    return keeper, keeper.hold(Lease(job_id="j", attempt=1, token=7), asked_ms=clock.boot_ms())
+
+
+async def test_a_heartbeat_that_has_arrived_extends_trust_from_when_it_was_sent() -> None:
+    clock = ManualClock()
+    keeper, holding = a_holding(Saying(), clock)
+    clock.advance(59)
+
+    await keeper.tick()
+    clock.advance(59)
+
+    assert holding.may_act(clock.boot_ms())
+
+
+async def test_only_an_answer_revives_a_lease_past_its_deadline() -> None:
+    clock = ManualClock()
+    transport = Saying()
+    keeper, holding = a_holding(transport, clock)
+    clock.advance(60)
+
+    await keeper.tick()
+    assert not holding.may_act(clock.boot_ms())
+
+    transport.answer = [Standing(status="held")]
+    await keeper.tick()
+    assert holding.may_act(clock.boot_ms())
+
+
+async def test_a_notice_that_says_how_a_lease_stands_ends_it_at_once() -> None:
+    transport = Saying()
+    keeper, holding = a_holding(transport, ManualClock())
+
+    await keeper.hear([Notice(lease=holding.lease, standing=Standing(status="canceled", why="ann"))])
+
+    assert holding.verdict == Standing(status="canceled", why="ann")
+    assert (transport.beats, list(keeper.leases)) == (0, [])
+
+
+async def test_where_nobody_says_how_a_lease_ended_a_heartbeat_asks() -> None:
+    transport = Saying([Standing(status="lost")])
+    keeper, holding = a_holding(transport, ManualClock())
+
+    await keeper.hear([Notice(lease=holding.lease)])
+
+    assert holding.verdict == Standing(status="lost")
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        Notice(lease=Lease(job_id="j", attempt=1, token=7), standing=Standing(status="held")),
+        Notice(lease=Lease(job_id="j", attempt=2, token=7), standing=Standing(status="lost")),
+        Notice(lease=Lease(job_id="j", attempt=1, token=8)),
+        Notice(drained=True),
+    ],
+)
+async def test_a_word_about_something_else_ends_nothing(notice: Notice) -> None:
+    transport = Saying()
+    keeper, holding = a_holding(transport, ManualClock())
+
+    await keeper.hear([notice])
+
+    assert (holding.verdict, transport.beats) == (None, 0)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.kinds import Kind
-from planrun.core.messages import Granted, Lease
+from planrun.core.messages import Granted, GrantRequest, Lease, Refused
 from planrun.core.offers import Offer
+from planrun.ledger.contract import Ledger
+from planrun.transport.contract import Delivery, WorkerTransport
 from planrun.worker.gates import Gates, Reservation
+from planrun.worker.options import WorkerOptions
 from planrun.worker.taking import Asking, Successor, Taken, Taking
+from tests.contract.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +26,12 @@ EXPORT = Kind(kind="export", version="v1", module="m")
 
 def an_offer(job_id: str, *, kind: str = "export") -> Offer:
     return Offer(job_id=job_id, attempt=1, namespace="default", kind=kind, version="v1", priority=0)
+
+
+class Seen(NamedTuple):
+    """An offer that nobody has taken out of line."""
+
+    offer: Offer
 
 
 class World:
@@ -42,20 +52,20 @@ class World:
             begin=lambda taken: self.begun.append(taken.granted.lease.job_id),
         )
 
-    async def offers(self, count: int) -> list[Offer]:
+    async def glance(self) -> list[Delivery]:
         if self.is_slow:
             await asyncio.sleep(30)
         for one in self.line:
             if isinstance(one, Exception):
                 raise one
-        return cast("list[Offer]", list(self.line))
+        return [cast("Delivery", Seen(one)) for one in self.line if isinstance(one, Offer)]
 
-    def asking(self, offers: Sequence[Offer]) -> Asking:
-        self.asked = [offer.job_id for offer in offers]
-        return Asking(offers, [])
+    def asking(self, deliveries: Sequence[Delivery]) -> Asking:
+        self.asked = [delivery.offer.job_id for delivery in deliveries]
+        return Asking(deliveries, [])
 
     async def grant(self, asking: Asking) -> Taken | None:
-        lease = Lease(job_id=asking.offers[0].job_id, attempt=1, token=1)
+        lease = Lease(job_id=asking.deliveries[0].offer.job_id, attempt=1, token=1)
         return Taken(Granted(lease=lease, namespace="default", kind="export", version="v1"), asked_ms=0)
 
     def still_admit(self, *_: Any) -> bool:
@@ -117,3 +127,93 @@ async def test_nothing_was_looked_for_so_nothing_follows() -> None:
     world.successor.take()
 
     assert not await world.successor.has_come()
+
+
+class Told:
+    """An offer that notes what it is told."""
+
+    def __init__(self, job_id: str) -> None:
+        self.offer = an_offer(job_id)
+        self.said: list[str] = []
+
+    async def done(self, lease: Lease | None = None) -> None:
+        self.said.append("done" if lease is None else f"granted {lease.token}")
+
+    async def back(self) -> None:
+        self.said.append("back")
+
+    async def strange(self, why: str) -> None:
+        self.said.append("strange")
+
+
+class Answering:
+    """A ledger that gives these answers, one after the other."""
+
+    def __init__(self, *answers: Granted | Refused | Exception) -> None:
+        self.answers = list(answers)
+
+    async def grant_first(self, _: Sequence[GrantRequest]) -> Granted | Refused:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def taking_from(ledger: Answering) -> Taking:
+    none = cast("WorkerTransport", None)
+    return Taking(cast("Ledger", ledger), none, ManualClock(), WorkerOptions(modules=()), "w1")
+
+
+GRANTED = Granted(
+    lease=Lease(job_id="b", attempt=1, token=5), namespace="default", kind="export", version="v1", inputs={}
+)
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        *((why, "done") for why in ("running", "stale", "ended", "not-due", "paused")),
+        *((why, "strange") for why in ("unknown", "ahead")),
+        ("not-ready", "back"),
+    ],
+)
+async def test_what_becomes_of_an_offer_that_is_refused(why: str, said: str) -> None:
+    taking, offer = taking_from(Answering(Refused(why=why))), Told("a")
+
+    assert await taking.grant(taking.asking([offer])) is None
+    assert offer.said == [said]
+
+
+async def test_of_several_offers_one_is_granted_and_the_others_stay_in_line() -> None:
+    taking, offers = taking_from(Answering(GRANTED)), [Told("a"), Told("b"), Told("c")]
+
+    taken = await taking.grant(taking.asking(offers))
+
+    assert taken is not None
+    assert [offer.said for offer in offers] == [["back"], ["granted 5"], ["back"]]
+
+
+async def test_an_unanswered_grant_is_asked_for_again_and_then_the_offer_goes_back() -> None:
+    gone = LedgerUnavailable("gone")
+    taking, offer = taking_from(Answering(gone, gone, GRANTED)), Told("b")
+    assert await taking.grant(taking.asking([offer])) is not None
+
+    taking, offer = taking_from(Answering(gone, gone, gone)), Told("b")
+    with pytest.raises(LedgerUnavailable):
+        await taking.grant(taking.asking([offer]))
+    assert offer.said == ["back"]
+
+
+async def test_an_offer_of_what_has_just_ended_here_is_dropped_without_a_question() -> None:
+    class Repeating:
+        async def offers(self, _: int) -> list[Told]:
+            return [again, other]
+
+    again, other = Told("b"), Told("c")
+    taking = Taking(
+        cast("Ledger", None), cast("WorkerTransport", Repeating()), ManualClock(), WorkerOptions(modules=()), "w1"
+    )
+    taking.remember(GRANTED.lease)
+
+    assert await taking.offers(2) == [other]
+    assert (again.said, other.said) == (["done"], [])

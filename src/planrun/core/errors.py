@@ -106,13 +106,15 @@ class StorageError(PlanrunError):
 
     Attributes:
         disk_full: There was no room. Trying again helps once somebody has made some.
+        is_away: The store gave no answer, or none but "later". Trying again helps once it is back.
     """
 
     slug = "storage"
 
-    def __init__(self, message: str, *, disk_full: bool = False) -> None:
+    def __init__(self, message: str, *, disk_full: bool = False, is_away: bool = False) -> None:
         super().__init__(message)
         self.disk_full = disk_full
+        self.is_away = is_away
 
 
 class LostLease(PlanrunError):

@@ -25,13 +25,25 @@ class Notice(Struct, kw_only=True):
     """A word to a worker.
 
     Attributes:
-        lease, standing: How that lease stands, unless it is held.
+        lease, standing: How that lease stands; without a standing it may have ended: ask.
         drained: An operator has drained the worker, or undone it.
     """
 
     lease: Lease | None = None
     standing: Standing | None = None
     drained: bool | None = None
+
+
+class Astray(Struct, kw_only=True):
+    """An attempt that was ended over the head of its worker, who is not known to have stopped it.
+
+    Attributes:
+        status: `lost` or `canceled`.
+    """
+
+    incarnation: str
+    lease: Lease
+    status: str
 
 
 def lane_of(row: WorkerRow) -> str:

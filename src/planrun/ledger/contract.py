@@ -210,8 +210,8 @@ class Ledger(Protocol):
         """The machine was rebooted: end the leases of the other boot, re-base waits. Returns how many leases ended."""
         ...
 
-    async def expire(self, *, stamp_ms: int) -> int:
-        """End leases that ran out at or before `stamp_ms`.
+    async def expire(self, *, stamp_ms: int, incarnation: str | None = None) -> int:
+        """End leases that ran out at or before `stamp_ms`, of one worker or of all.
 
         The caller read the stamp *before* it asked. None ends while, or just after, the ledger could not be
         written: whoever could not renew because of that gets a moment to do it. Returns how many leases ended.

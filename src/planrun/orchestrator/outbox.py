@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from planrun.clock import Clock
+from planrun.core.addresses import Allowed
 from planrun.core.errors import Invalid, PlanrunError
 from planrun.core.messages import Message
 from planrun.core.routes import Command, Publish, Webhook, check_route
@@ -45,17 +46,20 @@ class Outbox:
         publisher: Publisher,
         environment: Mapping[str, str],
         webhook_secret: str = "",
+        webhooks_allowed: Allowed | None = None,
     ) -> None:
         """
         Args:
             publisher: Writes the files of `publish:` routes.
             environment: What the programs of `command:` routes see.
             webhook_secret: Signs webhooks; empty: they are not signed.
+            webhooks_allowed: Where webhooks may go; None: anywhere.
         """
         self._ledger = ledger
         self._clock = clock
         self._environment = environment
         self._webhook_secret = webhook_secret
+        self._webhooks_allowed = webhooks_allowed
         self._webhooks: WebhookSender | None = None
         self._publisher = publisher
         self._publishing: dict[str, asyncio.Task[None]] = {}
@@ -134,7 +138,7 @@ class Outbox:
         from planrun.orchestrator.webhook import NotAccepted, WebhookSender  # noqa: PLC0415
 
         if self._webhooks is None:
-            self._webhooks = WebhookSender(secret=self._webhook_secret)
+            self._webhooks = WebhookSender(secret=self._webhook_secret, allowed=self._webhooks_allowed)
         try:
             async with asyncio.timeout(DELIVERY_TIMEOUT_S):
                 await self._webhooks.send(url, message, wall_ms=self._clock.now().wall_ms)

@@ -1,7 +1,7 @@
 """One answer as an HTTP request, by the Standard Webhooks convention.
 
 The id and the body are the same at every try; the time and, with it, the signature are not. A
-receiver drops what it has seen by `webhook-id`.
+receiver drops what it has seen by `webhook-id`, or by the `msg_id` in the body.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ from datetime import UTC, datetime
 import httpx2
 from standardwebhooks import Webhook
 
+from planrun.core.addresses import Allowed
 from planrun.core.errors import Invalid
 from planrun.core.messages import Message
+from planrun.core.names import digest
+from planrun.outgoing import JudgedTransport
+
+ALLOW_OPTION = "--allow-webhook"
 
 
 class NotAccepted(Exception):
@@ -22,16 +27,19 @@ class NotAccepted(Exception):
 class WebhookSender:
     """A pool of connections to receivers. Belongs to one event loop."""
 
-    def __init__(self, *, secret: str = "") -> None:
+    def __init__(self, *, secret: str = "", allowed: Allowed | None = None) -> None:
         """
         Args:
-            secret: Signs every request (`whsec_…` or plain base64); empty: not signed.
+            secret: Signs every request (`whsec_…` or plain base64); several with spaces between: with each, while one
+                is exchanged for another. Empty: not signed.
+            allowed: Where requests may go; None: wherever this machine reaches, which whoever names an address can too.
 
         Raises:
             Invalid: Not a secret of that form.
         """
-        self._signer = _signer(secret)
-        self._http = httpx2.AsyncClient(follow_redirects=False, timeout=None)
+        self._signers = [_signer(each) for each in secret.split()]
+        transport = None if allowed is None else JudgedTransport(allowed, option=ALLOW_OPTION)
+        self._http = httpx2.AsyncClient(follow_redirects=False, timeout=None, transport=transport)
 
     async def send(self, url: str, message: Message, *, wall_ms: int) -> None:
         """Ask once.
@@ -43,19 +51,25 @@ class WebhookSender:
             NotAccepted: Anything but a 2xx answer. A redirect is not followed: the sender named an address.
         """
         at = datetime.fromtimestamp(wall_ms // 1000, UTC)
+        # What is signed is id.time.body: a full stop in the id, which holds the sender's own address, would blur where
+        # the parts end.
+        webhook_id = f"msg_{digest(message.msg_id)[:32]}"
         headers = {
             "content-type": "application/json",
-            "webhook-id": message.msg_id,
+            "webhook-id": webhook_id,
             "webhook-timestamp": str(wall_ms // 1000),
         }
-        if self._signer is not None:
-            headers["webhook-signature"] = self._signer.sign(message.msg_id, at, message.body)
+        if self._signers:
+            signatures = [signer.sign(webhook_id, at, message.body) for signer in self._signers]
+            headers["webhook-signature"] = " ".join(signatures)
         try:
             # Streamed: only the status counts, whatever else a receiver may say.
             async with self._http.stream("POST", url, content=message.body.encode(), headers=headers) as response:
                 status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise NotAccepted(f"{type(error).__name__}: {error}") from None
+        except Invalid as error:
+            raise NotAccepted(str(error)) from None
         if not 200 <= status < 300:
             raise NotAccepted(f"it answered {status}")
 
@@ -63,9 +77,7 @@ class WebhookSender:
         await self._http.aclose()
 
 
-def _signer(secret: str) -> Webhook | None:
-    if not secret:
-        return None
+def _signer(secret: str) -> Webhook:
     try:
         return Webhook(secret)
     except Exception:

@@ -54,8 +54,26 @@ class Store(Protocol):
         """Where a process of this box can read the object, if it can."""
         ...
 
+    def put_if_absent(self, key: str, data: bytes) -> bytes:
+        """Create a small object, unless there is one: what lies there afterwards, durably.
+
+        Of any number of callers one wins, and all get the winner's bytes; also whoever asks again after a lost answer.
+        """
+        ...
+
+    def read(self, key: str) -> bytes | None:
+        """The bytes of a small object, None if there is none."""
+        ...
+
+    def url_of(self, key: str, *, ttl_s: float) -> str | None:
+        """Where anybody may read the object for so many seconds, without credentials; None: no store on the network.
+
+        Asks nobody: there need not be such an object.
+        """
+        ...
+
     def delete(self, key: str) -> None: ...
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """All objects below a prefix, unfinished uploads of it included."""
+        """All objects below a prefix, unfinished uploads of it included where the store shows them."""
         ...

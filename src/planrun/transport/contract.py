@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from planrun.core.flows import Marker, Notice
-from planrun.core.messages import Message, RenewRequest, Standing
+from planrun.core.messages import Lease, Message, RenewRequest, Standing
 from planrun.core.offers import Offer
 
 
@@ -27,8 +27,12 @@ class Delivery(Protocol):
     @property
     def offer(self) -> Offer: ...
 
-    async def done(self) -> None:
-        """The ledger has answered, whatever it said: this offer need not come again. Milliseconds after the grant."""
+    async def done(self, lease: Lease | None = None) -> None:
+        """The ledger has answered, whatever it said: this offer need not come again. Milliseconds after the grant.
+
+        Args:
+            lease: What it has granted, if it has.
+        """
         ...
 
     async def back(self) -> None:
@@ -57,6 +61,16 @@ class WorkerTransport(Protocol):
         """
         ...
 
+    async def glance(self) -> Sequence[Delivery]:
+        """What could follow a job that is about to end: only seen, so nothing need be given back.
+
+        A broker shows nothing without handing it out: there it is always empty.
+
+        Raises:
+            LedgerUnavailable: As above.
+        """
+        ...
+
     async def changed(self, *, timeout_s: float) -> None:
         """Return when there may be a new offer or notice since the last call, or at the timeout."""
         ...
@@ -73,8 +87,15 @@ class WorkerTransport(Protocol):
         """
         ...
 
-    async def notices(self) -> Sequence[Notice]:
-        """What was said to this worker since the last call."""
+    async def notices(self, leases: Sequence[Lease]) -> Sequence[Notice]:
+        """What was said to this worker since the last call.
+
+        Args:
+            leases: What it believes to hold: only these can be news.
+
+        Raises:
+            LedgerUnavailable: As above.
+        """
         ...
 
     async def close(self) -> None:

@@ -8,8 +8,11 @@ from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of, token_from
 from planrun.core.errors import Invalid
 from planrun.core.fleet import Fleet
+from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
+from planrun.core.offers import OfferQuery
 from planrun.ledger.contract import Ledger
+from planrun.ledger.fleet import FleetLedger
 from planrun.ledger.remote.ledger import RemoteLedger, open_remote
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
@@ -18,6 +21,17 @@ from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 from planrun.storage.remote import RemoteStore
+from planrun.transport.contract import WorkerTransport
+from planrun.transport.embedded import EmbeddedTransport
+
+
+def open_fleet_ledger(url: str, *, clock: Clock | None = None) -> FleetLedger:
+    """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
+
+    Raises:
+        Invalid, LedgerUnusable: As `open_ledger`.
+    """
+    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True)
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
@@ -81,6 +95,17 @@ def open_shared_store(address: str) -> Store:
             f"store {address}: use s3://BUCKET/PREFIX, or the absolute path of a folder that every machine sees"
         )
     return FilesystemStore(folder)
+
+
+def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransport:
+    """A worker's end of the transport."""
+    query = OfferQuery(
+        namespaces=row.namespaces,
+        handlers=tuple(handler for handler in row.handlers if not handler.missing),
+        capabilities=row.capabilities,
+        limit=row.slots,
+    )
+    return EmbeddedTransport(ledger, clock, row.incarnation, query)
 
 
 def scratch_root(place: Place, chosen: Path | None) -> Path:

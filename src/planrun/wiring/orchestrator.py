@@ -15,6 +15,7 @@ from planrun.core.errors import Invalid
 from planrun.core.fleet import Fleet
 from planrun.core.keeping import Keep
 from planrun.ledger.contract import Ledger
+from planrun.ledger.fleet import FleetLedger
 from planrun.lockfile import hold_ledger
 from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.collector import Collector
@@ -25,7 +26,7 @@ from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.contract import Store
-from planrun.wiring import open_ledger, open_shared_store
+from planrun.wiring import open_fleet_ledger, open_shared_store
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class Orchestrator:
 
     place: Place
     clock: Clock
-    ledger: Ledger
+    ledger: FleetLedger
     store: Store
     fleet: Fleet
     duties: Duties
@@ -66,7 +67,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
     hold = hold_ledger(place.alone, alone=True)
     try:
         clock = SystemClock.open_system()
-        ledger = open_ledger(url, clock=clock)
+        ledger = open_fleet_ledger(url, clock=clock, broker_prefix=options.broker_prefix if options.broker else None)
         try:
             fleet = Fleet(
                 store=options.store or str(place.store),

@@ -8,7 +8,6 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 from planrun.core.keeping import Keep
 from planrun.core.messages import WorkerRow
 from planrun.ledger.contract import Ledger
-from planrun.lockfile import WorkerLock, hold_ledger
+from planrun.lockfile import WorkerLock
 from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
@@ -26,8 +25,8 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.storage.contract import Store
-from planrun.wiring import folder_of, join_fleet, open_ledger, open_shared_store, open_store, scratch_root
+from planrun.wiring import open_transport, scratch_root
+from planrun.wiring.ground import Ground, open_ground
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.environment import job_environment
@@ -63,17 +62,11 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         environment=environment,
     )
     scratch = _scratch_root(options, place)
-    async with _open_ground(url, place, options, clock) as ground:
+    async with open_ground(url, clock) as ground:
         lock = WorkerLock.acquire(place.workers, clock.new_id())
         row = _row(options, catalog, lock, proves=not place.is_remote)
-        gates = Gates(
-            scratch=scratch,
-            store=ground.store_folder,
-            incarnation=row.incarnation,
-            slots=options.slots,
-            disk_free_bytes_min=options.disk_free_bytes_min,
-            health=Health(options.health, clock) if options.health else None,
-        )
+        ledger = ground.ledger
+        gates = _gates(options, row, ground, scratch, clock)
         processes = Processes(
             level=level,
             incarnation=row.incarnation,
@@ -83,10 +76,10 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             scratch=scratch,
             idle_max=options.slots,
         )
-        ledger = ground.ledger
-        tools = Tools(ledger, ground.store, clock, Keeper(ledger, clock, options, row.incarnation), who=row.name)
+        transport = open_transport(ledger, clock, row)
+        tools = Tools(ledger, ground.store, clock, Keeper(transport, clock, options, row.incarnation), who=row.name)
         stop = asyncio.Event()
-        duties = asyncio.create_task(_duties_of(ground, tools, options, row, place, scratch).run(stop))
+        duties = asyncio.create_task(_duties_of(tools, options, row, place, scratch).run(stop))
         try:
             await ledger.register(row)
             _greet(row, catalog, place, level)
@@ -95,6 +88,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
                 row=row,
                 catalog=catalog,
                 tools=tools,
+                transport=transport,
                 gates=gates,
                 processes=processes,
                 scratch=scratch,
@@ -104,46 +98,12 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             stop.set()
             await duties
             gates.close()
+            await transport.close()
             holds_nothing = await _holds_nothing(ledger, row.incarnation)
             if holds_nothing:
                 lock.remove()
             else:
                 lock.close()  # the file stays: whoever takes its lock proves us dead, and takes our jobs over
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What a worker stands on.
-
-    Attributes:
-        store_folder: Where the store is on this box; None: elsewhere.
-    """
-
-    ledger: Ledger
-    store: Store
-    store_folder: Path | None
-
-
-@asynccontextmanager
-async def _open_ground(url: str, place: Place, options: WorkerOptions, clock: Clock) -> AsyncIterator[Ground]:
-    """The ledger's file, which no orchestrator owns; or an orchestrator's ledger, and the store that it names."""
-    if place.is_remote:
-        ledger = open_ledger(url, clock=clock)
-        try:
-            fleet = await join_fleet(ledger)
-            yield Ground(ledger, open_shared_store(fleet.store), folder_of(fleet.store))
-        finally:
-            await ledger.close()
-        return
-    hold = hold_ledger(place.alone, alone=False)
-    try:
-        ledger = open_ledger(url, clock=clock)
-        try:
-            yield Ground(ledger, open_store(url), place.store)
-        finally:
-            await ledger.close()
-    finally:
-        os.close(hold)
 
 
 async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
@@ -174,14 +134,22 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock, *, proves: 
     )
 
 
-def _duties_of(
-    ground: Ground, tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path
-) -> Duties | Leftovers:
+def _gates(options: WorkerOptions, row: WorkerRow, ground: Ground, scratch: Path, clock: Clock) -> Gates:
+    return Gates(
+        scratch=scratch,
+        store=ground.store_folder,
+        incarnation=row.incarnation,
+        slots=options.slots,
+        disk_free_bytes_min=options.disk_free_bytes_min,
+        health=Health(options.health, clock) if options.health else None,
+    )
+
+
+def _duties_of(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path) -> Duties | Leftovers:
     """What runs beside the jobs. The ledger of an orchestrator is looked after there."""
     if place.is_remote:
-        return Leftovers(
-            tools.ledger, tools.clock, workers=place.workers, scratch=scratch, clear=partial(clear_after, scratch)
-        )
+        clear = partial(clear_after, scratch)
+        return Leftovers(tools.ledger, tools.clock, workers=place.workers, scratch=scratch, clear=clear)
     return _duties(tools, options, row, place, scratch)
 
 

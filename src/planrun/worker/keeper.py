@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
+from planrun.core.flows import Notice
 from planrun.core.lease import HeldLease, heartbeat_ms
 from planrun.core.messages import Beat, Lease, RenewRequest, Standing
-from planrun.ledger.contract import Ledger
+from planrun.transport.contract import WorkerTransport
 from planrun.worker.complaints import Complaints
 from planrun.worker.options import WorkerOptions
 
@@ -84,8 +85,8 @@ class Holding:
 class Keeper:
     """All leases of one worker incarnation."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, options: WorkerOptions, incarnation: str) -> None:
-        self._ledger = ledger
+    def __init__(self, transport: WorkerTransport, clock: Clock, options: WorkerOptions, incarnation: str) -> None:
+        self._transport = transport
         self._clock = clock
         self._incarnation = incarnation
         self._lease_ms = round(options.lease_s * 1000)
@@ -138,7 +139,7 @@ class Keeper:
         beats = tuple(holding.take_beat() for holding in holdings)
         request = RenewRequest(incarnation=self._incarnation, beats=beats, lease_ms=self._lease_ms)
         try:
-            standings = await self._ledger.renew(request)
+            standings = await self._transport.beat(request)
         except (LedgerUnavailable, LedgerUnusable) as error:
             for holding in holdings:
                 holding.unsay()
@@ -149,19 +150,34 @@ class Keeper:
             log.exception("a heartbeat failed, will try again")
             return
         self._complaints.over("heartbeat")
+        if standings is None:
+            now_ms = self._clock.boot_ms()
+            for holding in holdings:
+                holding.belief = holding.belief.confirmed(sent_ms=sent_ms, now_ms=now_ms)
+            return
         for holding, standing in zip(holdings, standings, strict=True):
             if standing.status == "held":
                 holding.belief = holding.belief.answered(sent_ms=sent_ms)
             else:
                 holding.end(standing)
 
-    async def recheck(self) -> None:
-        """Somebody changed the ledger: was a lease of ours canceled or taken? A cheap read, then a heartbeat if so."""
-        if not self._holdings:
-            return
-        before = set(self._holdings)
-        held = {lease.token for lease in await self._ledger.held(self._incarnation)}
-        if any(token in self._holdings and not self._holdings[token].is_over for token in before - held):
+    @property
+    def leases(self) -> Sequence[Lease]:
+        """Those that are not known to be over."""
+        return [holding.lease for holding in self._holdings.values() if not holding.is_over]
+
+    async def hear(self, notices: Sequence[Notice]) -> None:
+        """Leases of ours may have ended; where nobody says how, a heartbeat asks."""
+        must_ask = False
+        for notice in notices:
+            holding = self._holdings.get(notice.lease.token) if notice.lease is not None else None
+            if holding is None or holding.is_over or holding.lease != notice.lease:
+                continue
+            if notice.standing is None:
+                must_ask = True
+            elif notice.standing.status != "held":
+                holding.end(notice.standing)
+        if must_ask:
             await self.tick()
 
     def _period_ms(self) -> int:

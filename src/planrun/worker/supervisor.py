@@ -13,8 +13,8 @@ from planrun.core.admission import Refused as NoRoom
 from planrun.core.coverage import left_without
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.messages import WorkerRow
-from planrun.core.offers import Offer, OfferQuery
 from planrun.lockfile import seems_dead
+from planrun.transport.contract import Delivery, WorkerTransport
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
 from planrun.worker.complaints import Complaints
@@ -24,7 +24,7 @@ from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
 from planrun.worker.processes import Processes
 from planrun.worker.run import Run
-from planrun.worker.taking import Successor, Taken, Taking
+from planrun.worker.taking import Successor, Taken, Taking, give_back
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class Supervisor:
         row: WorkerRow,
         catalog: Catalog,
         tools: Tools,
+        transport: WorkerTransport,
         gates: Gates,
         processes: Processes,
         scratch: Path,
@@ -51,8 +52,7 @@ class Supervisor:
     ) -> None:
         self._options = options
         self._row = row
-        handlers = tuple(handler for handler in catalog.handlers if not handler.missing)
-        self._has_handlers = bool(handlers)
+        self._has_handlers = any(not handler.missing for handler in catalog.handlers)
         self._kinds = {(kind.kind, kind.version): kind for kind in catalog.kinds}
         self._tools = tools
         self._ledger = tools.ledger
@@ -62,10 +62,8 @@ class Supervisor:
         self._processes = processes
         self._scratch = scratch
         self._place = place
-        query = OfferQuery(
-            namespaces=options.namespaces, handlers=handlers, capabilities=catalog.capabilities, limit=options.slots
-        )
-        self._taking = Taking(self._ledger, self._clock, options, row, query)
+        self._transport = transport
+        self._taking = Taking(self._ledger, transport, self._clock, options, row.incarnation)
         self._orders = Orders()
         self._running: dict[int, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
@@ -91,7 +89,7 @@ class Supervisor:
         """
         stop = asyncio.Event()
         keeping = asyncio.create_task(self._keeper.run(stop))
-        watches = (self._watch(), self._watch_state(), self._keep_rechecking())
+        watches = (self._watch(), self._keep_listening())
         watching = [asyncio.create_task(watch) for watch in watches]
         self._processes.prepare()
         try:
@@ -112,15 +110,12 @@ class Supervisor:
 
     async def _take_work(self) -> bool:
         """Fill the free slots. True: something was tried, so it is worth looking again at once."""
-        free = self._options.slots - len(self._running)
-        if free <= 0 or not self._has_handlers or not self._may_take():
-            return False
         tried = False
+        deliveries: list[Delivery] = []
         try:
-            for offer in await self._taking.offers(free):
-                if len(self._running) >= self._options.slots or not self._may_take():
-                    break
-                tried = await self._take(offer) or tried
+            deliveries = await self._taking.offers(self._free())
+            while deliveries and self._free():
+                tried = await self._take(deliveries.pop(0)) or tried
         except LedgerUnavailable as error:
             self._complaints.say("work", f"worker {self._row.name} cannot take work: {error}")
             return False
@@ -128,22 +123,34 @@ class Supervisor:
             log.error("worker %s takes no more work, and ends once what it runs has ended: %s", self._row.name, error)
             self._exit_code = EXIT_UNREACHABLE
             return False
+        finally:
+            await give_back(deliveries)
         self._complaints.over("work")
         return tried
 
-    async def _take(self, offer: Offer) -> bool:
+    def _free(self) -> int:
+        """How many jobs could start now."""
+        return max(0, self._options.slots - len(self._running)) if self._has_handlers and self._may_take() else 0
+
+    async def _take(self, delivery: Delivery) -> bool:
         """Pass the gates, get the lease, start. True unless this machine has no room for it.
 
         Raises:
             LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
         """
-        room = await self._gates.admit(self._kinds[offer.kind, offer.version])
+        offer = delivery.offer
+        kind = self._kinds.get((offer.kind, offer.version))
+        if kind is None:
+            await delivery.strange(f"worker {self._row.name} runs no {offer.kind} {offer.version}")
+            return True
+        room = await self._gates.admit(kind)
         if isinstance(room, NoRoom):
             self._complaints.say("room", f"worker {self._row.name} leaves job {offer.job_id} to others: {room.why}")
+            await delivery.back()
             return False
         taken: Taken | None = None
         try:
-            taken = await self._taking.grant(self._taking.asking([offer]))
+            taken = await self._taking.grant(self._taking.asking([delivery]))
         finally:
             if taken is None:
                 room.release()
@@ -219,9 +226,9 @@ class Supervisor:
                 await self._wake.wait()
 
     async def _watch(self) -> None:
-        """Somebody changed the ledger: a job may wait, and a lease of ours may be canceled or lost."""
+        """Something has happened: a job may wait, and a lease of ours may be canceled or lost."""
         while True:
-            await self._ledger.changed(timeout_s=LOOK_S)
+            await self._transport.changed(timeout_s=LOOK_S)
             self._wake.set()
             if _identity(self._place.ledger, unless=self._file) != self._file:
                 log.error("the ledger %s was removed or replaced; stopping", self._place.ledger)
@@ -230,27 +237,24 @@ class Supervisor:
             self._recheck.set()
             await self._clock.sleep(BETWEEN_LOOKS_S)
 
-    async def _watch_state(self) -> None:
-        """Somebody may have drained this worker, or have undone that. What is granted, the ledger alone decides."""
-        while True:
-            await self._ledger.changed(timeout_s=LOOK_S, about=self._row.incarnation)
-            with suppress(LedgerUnavailable):
-                row = await self._ledger.worker(self._row.incarnation)
-                self._set_drained(row is not None and row.state == "draining")
-
     def _set_drained(self, drained: bool) -> None:
+        """Somebody has drained this worker, or has undone that. What is granted, the ledger alone decides."""
         if drained != self._drained:
             self._drained = drained
             after = f"is drained: it ends when what runs has ended ({len(self._running)})"
             log.info("worker %s %s", self._row.name, after if drained else "takes jobs again")
             self._wake.set()
 
-    async def _keep_rechecking(self) -> None:
+    async def _keep_listening(self) -> None:
         while True:
             await self._recheck.wait()
             self._recheck.clear()
             try:
-                await self._keeper.recheck()
+                notices = await self._transport.notices(self._keeper.leases)
+                await self._keeper.hear(notices)
+                for notice in notices:
+                    if notice.drained is not None:
+                        self._set_drained(notice.drained)
             except LedgerUnusable as error:
                 log.error("stopping: %s", error)
                 self._abandon(EXIT_UNREACHABLE)
@@ -272,6 +276,8 @@ class Supervisor:
     async def _wind_down(self) -> None:
         state = "broken" if self._exit_code == EXIT_FATAL else "draining"
         log.info("worker %s is %s, %d jobs run", self._row.name, state, len(self._running))
+        with suppress(LedgerUnavailable, LedgerUnusable):
+            await self._transport.offers(0)
         telling = asyncio.create_task(self._say_goodbye(state))
         while self._running:
             await asyncio.wait(list(self._running.values()))

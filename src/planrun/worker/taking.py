@@ -6,25 +6,25 @@ import asyncio
 import itertools
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
-
-import msgspec
 
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.kinds import Kind
-from planrun.core.messages import Granted, GrantRequest, Lease, Refused, WorkerRow
-from planrun.core.offers import Offer, OfferQuery, oldest_at, since_oldest
+from planrun.core.messages import Granted, GrantRequest, Lease, Refused
 from planrun.ledger.contract import Ledger
+from planrun.transport.contract import Delivery, WorkerTransport
 from planrun.worker.gates import Gates, Reservation
 from planrun.worker.options import WorkerOptions
 
 log = logging.getLogger(__name__)
 
-SPARE_OFFERS = 8  # others look at the same line; some of these will be gone
 TRIED_AT_ONCE = 4
 LOOKED_S = 0.05
+STRANGE = ("unknown", "ahead")  # evidence that the ledger was rolled back, or a message of somebody else
+NOT_ME = ("not-ready",)  # others may have it
 
 
 class Taken(NamedTuple):
@@ -40,80 +40,113 @@ class Taken(NamedTuple):
 
 class Asking(NamedTuple):
     """Attributes:
-    offers: What is asked for, the first one first.
+    deliveries: What is asked for, the first one first.
     requests: A grant request for each.
     """
 
-    offers: Sequence[Offer]
+    deliveries: Sequence[Delivery]
     requests: Sequence[GrantRequest]
 
 
 class Taking:
     """Offers and grants of one worker."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, options: WorkerOptions, row: WorkerRow, query: OfferQuery) -> None:
+    def __init__(
+        self, ledger: Ledger, transport: WorkerTransport, clock: Clock, options: WorkerOptions, incarnation: str
+    ) -> None:
         self._ledger = ledger
+        self._transport = transport
         self._clock = clock
-        self._incarnation = row.incarnation
+        self._incarnation = incarnation
         self._lease_ms = round(options.lease_s * 1000)
-        self._query = query
-        self._since_oldest: int | None = None  # starts since the last one by age
         self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._ended_max = options.dedup_size
 
-    async def offers(self, count: int) -> list[Offer]:
+    async def offers(self, free: int) -> list[Delivery]:
         """What waits for such a worker, in the order in which it is to be taken.
 
         Raises:
             LedgerUnavailable: It cannot be read now.
         """
-        query = msgspec.structs.replace(
-            self._query, limit=count + SPARE_OFFERS, oldest_at=oldest_at(self._since_oldest or 0, count)
-        )
-        offers = await self._ledger.offers(query)
-        return [offer for offer in offers if (offer.job_id, offer.attempt) not in self._ended]
+        return await self._fresh(await self._transport.offers(free))
 
-    def asking(self, offers: Sequence[Offer]) -> Asking:
+    async def glance(self) -> list[Delivery]:
+        """What could follow a job that is about to end. Raises as above."""
+        return await self._fresh(await self._transport.glance())
+
+    async def _fresh(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Without those that have just ended here."""
+        fresh = []
+        for delivery in deliveries:
+            if (delivery.offer.job_id, delivery.offer.attempt) in self._ended:
+                await delivery.done()
+            else:
+                fresh.append(delivery)
+        return fresh
+
+    def asking(self, deliveries: Sequence[Delivery]) -> Asking:
         """The question for the lease of the first of these that is still to be had."""
         requests = [
             GrantRequest(
-                job_id=offer.job_id,
-                attempt=offer.attempt,
+                job_id=delivery.offer.job_id,
+                attempt=delivery.offer.attempt,
                 incarnation=self._incarnation,
                 nonce=self._clock.new_id(),
                 lease_ms=self._lease_ms,
             )
-            for offer in offers
+            for delivery in deliveries
         ]
-        return Asking(offers, requests)
+        return Asking(deliveries, requests)
 
     async def grant(self, asking: Asking) -> Taken | None:
-        """Ask. An unanswered call is made again, and grants once.
+        """Ask, and say of each offer what became of it. An unanswered call is made again, and grants once.
 
         Raises:
             LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
         """
         asked_ms = self._clock.boot_ms()
-        for tries_left in (2, 1, 0):
-            try:
-                answer = await self._ledger.grant_first(asking.requests)
-                break
-            except LedgerUnavailable:
-                if not tries_left:
-                    raise
-        offers = asking.offers
-        if isinstance(answer, Refused):
-            log.debug("job %s attempt %d: %s", offers[0].job_id, offers[0].attempt, answer.why)
+        try:
+            answer = await self._ask(asking.requests)
+        except BaseException:
+            await give_back(asking.deliveries)
+            raise
+        first, *others = asking.deliveries
+        if isinstance(answer, Refused):  # the first one's reason; of the others nothing is known
+            log.debug("job %s attempt %d: %s", first.offer.job_id, first.offer.attempt, answer.why)
+            await _refused(first, answer.why)
+            await give_back(others)
             return None
-        [offer] = [offer for offer in offers if offer.job_id == answer.lease.job_id]
-        self._since_oldest = since_oldest(self._since_oldest, offer, answer.lease)
+        for delivery in asking.deliveries:
+            is_granted = delivery.offer.job_id == answer.lease.job_id
+            await (delivery.done(answer.lease) if is_granted else delivery.back())
         return Taken(answer, asked_ms)
+
+    async def _ask(self, requests: Sequence[GrantRequest]) -> Granted | Refused:
+        for _ in range(2):
+            with suppress(LedgerUnavailable):
+                return await self._ledger.grant_first(requests)
+        return await self._ledger.grant_first(requests)
 
     def remember(self, lease: Lease) -> None:
         """A short memory of what just ended here, so that a repeated offer is dropped before any work."""
         self._ended[lease.job_id, lease.attempt] = None
         while len(self._ended) > self._ended_max:
             self._ended.popitem(last=False)
+
+
+async def _refused(delivery: Delivery, why: str) -> None:
+    """What becomes of an offer that was not granted: most have been taken, have ended, or will be offered again."""
+    if why in STRANGE:
+        await delivery.strange(f"the ledger says {why}")
+    elif why in NOT_ME:
+        await delivery.back()
+    else:
+        await delivery.done()
+
+
+async def give_back(deliveries: Iterable[Delivery]) -> None:
+    for delivery in deliveries:
+        await delivery.back()
 
 
 class Successor:
@@ -144,13 +177,13 @@ class Successor:
         self._room = room
         self._may_follow = may_follow
         self._begin = begin
-        self._offers: asyncio.Task[list[Offer]] | None = None
+        self._offers: asyncio.Task[list[Delivery]] | None = None
         self._attempted: asyncio.Task[bool] | None = None
 
     def look(self) -> None:
         """The job has said done; what would be next is read while its process is put in order."""
         if self._offers is None and self._may_follow():
-            self._offers = asyncio.create_task(self._taking.offers(1))
+            self._offers = asyncio.create_task(self._taking.glance())
 
     async def looked(self) -> None:
         """Wait for what `look` has asked for, but hold no settle up."""
@@ -175,10 +208,10 @@ class Successor:
             await asyncio.gather(self._offers, return_exceptions=True)
         return False
 
-    def _asking(self, offers: asyncio.Task[list[Offer]]) -> Asking | None:
+    def _asking(self, offers: asyncio.Task[list[Delivery]]) -> Asking | None:
         kind = (self._kind.kind, self._kind.version)
         try:
-            alike = itertools.takewhile(lambda offer: (offer.kind, offer.version) == kind, offers.result())
+            alike = itertools.takewhile(lambda one: (one.offer.kind, one.offer.version) == kind, offers.result())
         except LedgerUnavailable:
             return None
         first = list(itertools.islice(alike, TRIED_AT_ONCE))

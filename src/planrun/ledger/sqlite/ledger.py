@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import apsw
+from msgspec import structs
 
 from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.coverage import OpenJobs
 from planrun.core.drains import Drain, DrainRequest
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
+from planrun.core.flows import Astray
 from planrun.core.history import What
 from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
+from planrun.core.lease import fleet_lease_ms
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
@@ -76,11 +79,12 @@ WAIT_S = 10.0
 class SqliteLedger:
     """One process's handle on the file. Made by `open_sqlite`; used from one event loop."""
 
-    def __init__(self, place: Place, clock: Clock, *, wait_s: float = WAIT_S) -> None:
+    def __init__(self, place: Place, clock: Clock, *, wait_s: float = WAIT_S, is_fleet: bool = False) -> None:
         """Open the file, creating or migrating it.
 
         Args:
             wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
+            is_fleet: Those who hold leases live on other machines, by clocks of their own.
 
         Raises:
             LedgerUnusable: The file must not be opened here; the text says why.
@@ -88,6 +92,7 @@ class SqliteLedger:
         self._place = place
         self._clock = clock
         self._wait_s = wait_s
+        self._is_fleet = is_fleet
         with refusals_in_words(place.ledger):
             refuse_unsafe(place)
             is_up_to_date = place.ledger.exists() and is_current(place.ledger)  # refused: nothing is made beside it
@@ -199,10 +204,12 @@ class SqliteLedger:
         return await self.grant_first([request])
 
     async def grant_first(self, requests: Sequence[GrantRequest]) -> Granted | Refused:
-        return await self._write(partial(holding.grant_first, requests=requests))
+        asked = [structs.replace(each, lease_ms=self._lease_ms(each.lease_ms)) for each in requests]
+        return await self._write(partial(holding.grant_first, requests=asked))
 
     async def renew(self, request: RenewRequest) -> list[Standing]:
-        return await self._write(partial(holding.renew, request=request), urgent=True)
+        [standings] = await self.renew_all([request])
+        return standings
 
     async def standing(self, lease: Lease, intent: Sequence[Output]) -> Standing:
         return await self._write(partial(holding.standing, lease=lease, intent=intent), urgent=True)
@@ -233,8 +240,8 @@ class SqliteLedger:
     async def adopt_epoch(self) -> int:
         return await self._write(duties.adopt_epoch)
 
-    async def expire(self, *, stamp_ms: int) -> int:
-        return await self._write(partial(self._expire, stamp_ms=stamp_ms))
+    async def expire(self, *, stamp_ms: int, incarnation: str | None = None) -> int:
+        return await self._write(partial(self._expire, stamp_ms=stamp_ms, incarnation=incarnation))
 
     async def bury(self, incarnation: str, *, who: str) -> int:
         return await self._write(partial(duties.bury, incarnation=incarnation, who=who), urgent=True)
@@ -287,6 +294,29 @@ class SqliteLedger:
     async def backup(self, path: str) -> None:
         await asyncio.get_running_loop().run_in_executor(self._reading, back_up, self._reader, Path(path))
 
+    # --- the orchestrator of a fleet ---
+
+    async def renew_all(self, requests: Sequence[RenewRequest]) -> list[list[Standing]]:
+        asked = [structs.replace(each, lease_ms=self._lease_ms(each.lease_ms)) for each in requests]
+        return await self._write(partial(holding.renew, requests=asked), urgent=True)
+
+    async def begin_beats(self) -> int:
+        return await self._write(duties.begin_beats, urgent=True)
+
+    async def rearm(self, *, beat_epoch: int) -> int:
+        return await self._write(partial(duties.rearm, beat_epoch=beat_epoch), urgent=True)
+
+    async def silent(self, *, stamp_ms: int) -> dict[str, int]:
+        return await self._read(partial(duties.silent, stamp_ms=stamp_ms))
+
+    async def astray(self, job_ids: Collection[str]) -> list[Astray]:
+        return await self._read(partial(duties.astray, job_ids=job_ids))
+
+    def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
+        self._writer.watch(changed)
+
+    # --- for all ---
+
     async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
         await self._wakeup.changed(timeout_s=timeout_s, about=about)
 
@@ -302,12 +332,15 @@ class SqliteLedger:
 
     # --- inside ---
 
-    def _expire(self, tx: Tx, *, stamp_ms: int) -> int:
+    def _lease_ms(self, asked_ms: int) -> int:
+        return fleet_lease_ms(asked_ms) if self._is_fleet else asked_ms
+
+    def _expire(self, tx: Tx, *, stamp_ms: int, incarnation: str | None) -> int:
         """Not while holders could not renew because of the file: then this only finds out that it can be written.
 
         It is asked a little ahead, too. What was written then is what is known of the file when the lease ends.
         """
-        ended = duties.expire(tx, stamp_ms=stamp_ms) if self._writer.is_settled() else 0
+        ended = duties.expire(tx, stamp_ms=stamp_ms, incarnation=incarnation) if self._writer.is_settled() else 0
         return ended or duties.knock(tx)
 
     async def _write(self, verb: Callable[[Tx], T], *, urgent: bool = False) -> T:

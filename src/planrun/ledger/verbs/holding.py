@@ -8,6 +8,7 @@ from typing import Any
 from planrun.core.history import What
 from planrun.core.life import State
 from planrun.core.messages import (
+    Beat,
     Checkpoint,
     CheckpointRequest,
     Granted,
@@ -129,18 +130,22 @@ def _why_not(tx: Tx, request: GrantRequest) -> str:
     return "paused" if find_pause(open_pauses(tx), namespace=job["namespace"], kind=job["kind"]) is not None else ""
 
 
-def renew(tx: Tx, request: RenewRequest) -> list[Standing]:
-    """Extend every lease that is still held, and say what became of the others."""
-    tx.rows("see_worker", incarnation=request.incarnation, wall_ms=tx.now.wall_ms)
-    standings = []
-    for beat in request.beats:
-        lease = beat.lease
-        held = tx.rows("renew", **_fence(lease), now_ms=tx.now.boot_ms, lease_ms=request.lease_ms)
-        if held and (beat.fraction is not None or beat.message is not None):
-            said = {"fraction": beat.fraction, "message": beat.message, "wall_ms": tx.now.wall_ms}
-            tx.rows("say_progress", **_fence(lease), **said)
-        standings.append(HELD if held else lost_or_canceled(tx, lease))
-    return standings
+def renew(tx: Tx, requests: Sequence[RenewRequest]) -> list[list[Standing]]:
+    """Extend every lease that is still held, of many workers at once, and say what became of the others."""
+    tx.rows("see_workers", incarnations=dump([request.incarnation for request in requests]), wall_ms=tx.now.wall_ms)
+    beats = [(*_identity(beat.lease), request.lease_ms) for request in requests for beat in request.beats]
+    rows = tx.rows("renew", beats=dump(beats), now_ms=tx.now.boot_ms) if beats else []
+    held = {(row["job_id"], row["attempt"], row["token"]) for row in rows}
+    return [[_renewed(tx, beat, is_held=_identity(beat.lease) in held) for beat in each.beats] for each in requests]
+
+
+def _renewed(tx: Tx, beat: Beat, *, is_held: bool) -> Standing:
+    if not is_held:
+        return lost_or_canceled(tx, beat.lease)
+    if beat.fraction is not None or beat.message is not None:
+        said = {"fraction": beat.fraction, "message": beat.message, "wall_ms": tx.now.wall_ms}
+        tx.rows("say_progress", **_fence(beat.lease), **said)
+    return HELD
 
 
 def standing(tx: Tx, lease: Lease, intent: Sequence[Output]) -> Standing:
@@ -187,6 +192,10 @@ def lost_or_canceled(tx: Tx, lease: Lease) -> Standing:
     if job["state"] == State.CANCELED:
         return Standing(status="canceled", why="canceled by request")
     return Standing(status="lost", why=f"the job is {job['state']} at attempt {job['attempt']}")
+
+
+def _identity(lease: Lease) -> tuple[str, int, int]:
+    return lease.job_id, lease.attempt, lease.token
 
 
 def _fence(lease: Lease) -> dict[str, Any]:

@@ -5,6 +5,7 @@ UPDATE job
        token          = :token,
        incarnation    = :incarnation,
        clock_epoch    = :epoch,
+       lease_ms       = :lease_ms,
        lease_until_ms = :now_ms + :lease_ms,
        not_before_ms  = 0,
        offered_at_ms  = NULL

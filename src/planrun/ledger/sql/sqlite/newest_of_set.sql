@@ -1,6 +1,6 @@
 SELECT id
   FROM job INDEXED BY job_set
- WHERE namespace = :namespace AND kind = :kind AND version = :version AND state = :state
+ WHERE namespace = :namespace AND kind = :kind AND version = :version AND state = :state AND ended_at_ms IS NOT NULL
    AND id BETWEEN :since_id AND :until
    AND (:since_ms IS NULL OR created_at_ms >= :since_ms)
  ORDER BY id DESC

@@ -28,15 +28,14 @@ UNION ALL
 SELECT 'job ' || job_id || ' waits longer than any rule allows' FROM job
  WHERE state = 'queued' AND not_before_ms > :now_ms + 366 * 86400000
 UNION ALL
-SELECT 'the tally has ' || coalesce(t.jobs, 0) || ' ' || j.state || ' jobs of ' || j.namespace || '/' || j.kind || ' ' || j.version
+SELECT 'the tally has ' || coalesce(c.jobs, 0) || ' ' || j.state || ' jobs of ' || j.namespace || '/' || j.kind || ' ' || j.version
        || ', there are ' || j.jobs
-  FROM (SELECT namespace, kind, version, state, count(*) AS jobs FROM job INDEXED BY job_set GROUP BY 1, 2, 3, 4) AS j
-  LEFT JOIN tally AS t USING (namespace, kind, version, state)
- WHERE t.jobs IS NOT j.jobs
+  FROM (SELECT namespace, kind, version, state, count(*) AS jobs FROM job GROUP BY 1, 2, 3, 4) AS j
+  LEFT JOIN counted AS c USING (namespace, kind, version, state)
+ WHERE c.jobs IS NOT j.jobs
 UNION ALL
-SELECT 'the tally has ' || t.jobs || ' ' || t.state || ' jobs of ' || t.namespace || '/' || t.kind || ' ' || t.version || ', there are none'
-  FROM tally AS t
- WHERE t.jobs <> 0
-   AND NOT EXISTS (SELECT 1 FROM job INDEXED BY job_set
-                    WHERE namespace = t.namespace AND kind = t.kind AND version = t.version AND state = t.state)
+SELECT 'the tally has ' || c.jobs || ' ' || c.state || ' jobs of ' || c.namespace || '/' || c.kind || ' ' || c.version || ', there are none'
+  FROM counted AS c
+ WHERE NOT EXISTS (SELECT 1 FROM job
+                    WHERE namespace = c.namespace AND kind = c.kind AND version = c.version AND state = c.state)
 LIMIT 100;
