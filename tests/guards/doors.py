@@ -43,7 +43,7 @@ DOORS = [
     ),
     door(
         "no program is started for whoever asks over HTTP",
-        'if not route.startswith("webhook:")',
+        'if not route.startswith(("webhook:", "rabbitmq:"))',
         "if False",
         "test_jobs.py::test_what_cannot_be_right_is_refused_in_words_and_nothing_is_submitted",
         file="asked",

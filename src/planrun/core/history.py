@@ -31,6 +31,7 @@ class What(StrEnum):
     PUBLISHED = "published"
     SUPERSEDED = "superseded"
     UNPUBLISHED = "unpublished"
+    PARKED = "parked"
 
 
 MEANINGS: Mapping[What, str] = {
@@ -56,4 +57,5 @@ MEANINGS: Mapping[What, str] = {
     What.PUBLISHED: "a copy of the result stands under the public name",
     What.SUPERSEDED: "the public name belongs to a later job that asked for it",
     What.UNPUBLISHED: "the public name was not taken; why",
+    What.PARKED: "an answer is sent no more: nobody was there to take it, as long as the result was kept; where",
 }

@@ -242,6 +242,17 @@ class Ledger(Protocol):
         """A message has arrived; `what` and `detail` go into the job's history, once."""
         ...
 
+    async def park(self, msg_id: str, *, detail: str) -> bool:
+        """Nobody is there to take a message: send it no more, if its result has been kept as long as its kind says.
+
+        Args:
+            detail: For the job's history.
+
+        Returns:
+            False: not yet, or while the wall clock is doubted: it stays owed.
+        """
+        ...
+
     async def holder_of(self, namespace: str, name: str) -> str | None:
         """The job whose file belongs at a public name: of those that finished, the one that asked for it last."""
         ...

@@ -11,6 +11,7 @@ from planrun.core.fleet import Fleet
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
+from planrun.core.routes import Outlets
 from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
 from planrun.ledger.remote.ledger import RemoteLedger, open_remote
@@ -25,13 +26,17 @@ from planrun.transport.contract import WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
 
-def open_fleet_ledger(url: str, *, clock: Clock | None = None) -> FleetLedger:
+def open_fleet_ledger(url: str, *, clock: Clock | None = None, broker_prefix: str | None = None) -> FleetLedger:
     """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
+
+    Args:
+        broker_prefix: Of the fleet's own queues; None: it has no broker.
 
     Raises:
         Invalid, LedgerUnusable: As `open_ledger`.
     """
-    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True)
+    outlets = Outlets(programs=False, broker_prefix=broker_prefix)
+    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True, outlets=outlets)
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:

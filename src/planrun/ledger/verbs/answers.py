@@ -38,7 +38,7 @@ def owe_answer(tx: Tx, job_id: str) -> None:
         body = {"result": result, "public_names": names} if names else {"result": result}
         held = one(tx, "unpublished", job_id=job_id) is not None
         for route in told:
-            _owe(tx, job_id, route, body, not_before_ms=tx.now.boot_ms + _kept_ms(tx, result) if held else 0)
+            _owe(tx, job_id, route, body, not_before_ms=tx.now.boot_ms + kept_ms(tx, result) if held else 0)
 
 
 def confirm(tx: Tx, msg_id: str, *, what: What | None = None, detail: str = "") -> None:
@@ -81,7 +81,8 @@ def _owe(tx: Tx, job_id: str, route: str, body: dict[str, Any], *, not_before_ms
     tx.rows("insert_message", msg_id=msg_id, route=route, body=text, not_before_ms=not_before_ms)
 
 
-def _kept_ms(tx: Tx, result: Result) -> int:
+def kept_ms(tx: Tx, result: Result) -> int:
+    """How long a result is kept, as its kind says."""
     row = one(tx, "find_keep", kind=result.kind, version=result.version)
     return round(RESULT_TTL_S * 1000) if row is None else int(row["result_ttl_ms"])
 
