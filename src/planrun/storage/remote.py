@@ -49,6 +49,18 @@ class RemoteStore:
         """Never: it is elsewhere."""
         return None
 
+    def url_of(self, key: str, *, ttl_s: float) -> str | None:
+        """None: the orchestrator gives such addresses out, as it serves the file."""
+        return None
+
+    def put_if_absent(self, key: str, data: bytes) -> bytes:
+        """See `Store.put_if_absent`."""
+        self._refuse(key)
+
+    def read(self, key: str) -> bytes | None:
+        """See `Store.read`."""
+        self._refuse(key)
+
     def head(self, key: str) -> int | None:
         """See `Store.head`."""
         self._refuse(key)
