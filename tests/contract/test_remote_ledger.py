@@ -17,6 +17,7 @@ from planrun.client import AsyncClient
 from planrun.core.fleet import Fleet
 from planrun.ledger.contract import Ledger
 from planrun.ledger.wire import VERBS
+from planrun.web.guard import Guard
 from planrun.web.ledger import Served
 from planrun.web.server import address_of, open_socket, server_of
 from planrun.wiring import open_ledger as open_at
@@ -59,8 +60,8 @@ class RemoteLedger(LedgerContract):
         url = f"sqlite:///{tmp_path}/ledger.db"
         served = open_at(url, clock=clock)
         client = AsyncClient.over(served, open_store(url), url=url, clock=clock)
-        listening = open_socket("127.0.0.1:0", token="")
-        server = server_of(client, token="", served=Served.over(served, clock, Fleet(store=str(tmp_path))))
+        listening = open_socket("127.0.0.1:0", is_guarded=False)
+        server = server_of(client, Guard(), served=Served.over(served, clock, Fleet(store=str(tmp_path))))
         serving = asyncio.create_task(server.serve([listening]))
         opened: list[Ledger] = []
 

@@ -7,15 +7,17 @@ import logging
 import signal
 import socket
 import sys
+from contextlib import aclosing
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from planrun.cli.asking import Url
+from planrun.cli.asking import Url, with_keyring
 from planrun.cli.exits import Exit
 from planrun.client import AsyncClient
 from planrun.config import token_from, url_from
 from planrun.orchestrator.options import OrchestratorOptions
+from planrun.wiring import open_keyring
 
 DEFAULTS = OrchestratorOptions()
 LISTEN = "127.0.0.1:8470"
@@ -66,11 +68,14 @@ def orchestrator(
 
     from planrun.web.server import open_socket  # noqa: PLC0415 - not everybody has its packages
 
-    with open_socket(listen, token=token) as listening:
+    known = with_keyring(url, lambda keyring: keyring.access_tokens(), may_create=True)
+    is_guarded = bool(token or known)
+    with open_socket(listen, is_guarded=is_guarded) as listening:
         return asyncio.run(_serve(url_from(url), options, listening, token))
 
 
 async def _serve(url: str, options: OrchestratorOptions, listening: socket.socket, token: str) -> int:
+    from planrun.web.guard import Guard  # noqa: PLC0415
     from planrun.web.ledger import Served  # noqa: PLC0415
     from planrun.web.server import address_of, server_of  # noqa: PLC0415
     from planrun.wiring.orchestrator import open_orchestrator  # noqa: PLC0415
@@ -79,13 +84,14 @@ async def _serve(url: str, options: OrchestratorOptions, listening: socket.socke
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with open_orchestrator(url, options) as opened:
+    guard = Guard(secret=token, keyring=open_keyring(url))
+    async with aclosing(guard), open_orchestrator(url, options) as opened:
         client = AsyncClient.over(opened.ledger, opened.store, url=url, clock=opened.clock)
-        server = server_of(client, token=token, served=Served.over(opened.ledger, opened.clock, opened.fleet))
+        server = server_of(client, guard, served=Served.over(opened.ledger, opened.clock, opened.fleet))
         serving = asyncio.create_task(server.serve([listening]))
         working = asyncio.create_task(opened.run(stop))
         print(
-            f"planrun orchestrator: {address_of(listening)}{', with a token' if token else ''}, "
+            f"planrun orchestrator: {address_of(listening)}{', with a token' if await guard.asks() else ''}, "
             f"ledger {opened.place.ledger}, results {opened.fleet.store}",
             file=sys.stderr,
             flush=True,

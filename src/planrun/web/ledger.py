@@ -44,10 +44,21 @@ async def ask_ledger(call: Call, *, query: NoQuery) -> Response:
     verb = VERBS.get(call.request.path_params["verb"])
     if verb is None:
         raise Refused(NO_VERB, f"this orchestrator knows no verb {call.request.path_params['verb']!r:.80}: upgrade it")
+    call.need_any(verb.scopes)
     asked = await read_json(call.request, verb.asked, bytes_max=BODY_BYTES_MAX)
+    _admit(call, verb, asked)
     if isinstance(asked, Poll):
         return _reply(served, await call.while_wanted(served.watches.poll(asked, call.followers)))
     return _reply(served, await _ask(served.ledger, verb, asked))
+
+
+def _admit(call: Call, verb: Verb, asked: msgspec.Struct) -> None:
+    """Go on only if the caller's token is for all that the call reaches (`wire.reach_of`).
+
+    Raises:
+        Refused: It is not.
+    """
+    call.need_namespace("")
 
 
 async def _ask(ledger: Ledger, verb: Verb, asked: msgspec.Struct) -> Any:

@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 
 import uvicorn
 
@@ -17,7 +17,9 @@ from planrun.config import TOKEN_VARIABLE
 from planrun.core.errors import Invalid
 from planrun.web.app import build_app
 from planrun.web.calls import Followers
+from planrun.web.guard import Guard
 from planrun.web.ledger import Served
+from planrun.wiring import open_keyring
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +29,11 @@ BACKLOG = 256
 KEEP_ALIVE_S = 75  # longer than whoever asks again keeps a connection
 
 
-def open_socket(listen: str, *, token: str) -> socket.socket:
+def open_socket(listen: str, *, is_guarded: bool) -> socket.socket:
     """Listen at HOST:PORT; port 0: any free one.
+
+    Args:
+        is_guarded: Callers must have a token.
 
     Raises:
         Invalid: Not an address of this machine, or taken, or open to others without a token; says what to do.
@@ -38,9 +43,10 @@ def open_socket(listen: str, *, token: str) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError):
         raise Invalid(f"--listen {listen}: no such host; use 127.0.0.1:{port} or an address of this machine") from None
-    if not token and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+    if not is_guarded and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
         raise Invalid(
-            f"--listen {listen}: others can reach that; set {TOKEN_VARIABLE} to a secret that callers must send"
+            f"--listen {listen}: others can reach that; make a token that callers must send (planrun token create), "
+            f"or set {TOKEN_VARIABLE} to a secret"
         )
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -94,13 +100,14 @@ class HttpServer:
             log.exception("the HTTP API has ended; the worker goes on")
 
     async def _serve(self) -> None:
-        async with AsyncClient(self._url) as client:
-            self._server = server_of(client, token=self._token)
+        guard = Guard(secret=self._token, keyring=open_keyring(self._url))
+        async with AsyncClient(self._url) as client, aclosing(guard):
+            self._server = server_of(client, guard)
             self._server.should_exit = self._told
             await self._server.serve([self._listening])
 
 
-def server_of(client: AsyncClient, *, token: str, served: Served | None = None) -> uvicorn.Server:
+def server_of(client: AsyncClient, guard: Guard, *, served: Served | None = None) -> uvicorn.Server:
     """The server of an open client, to be run in a loop of the caller's; `should_exit` ends it.
 
     Args:
@@ -108,7 +115,7 @@ def server_of(client: AsyncClient, *, token: str, served: Served | None = None) 
     """
     followers = Followers()
     config = uvicorn.Config(
-        build_app(client, token=token, followers=followers, served=served),
+        build_app(client, guard=guard, followers=followers, served=served),
         http="h11",
         h11_max_incomplete_event_size=HEADERS_BYTES_MAX,
         ws="none",

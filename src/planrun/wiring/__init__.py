@@ -12,11 +12,15 @@ from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
 from planrun.core.routes import Outlets
+from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
+from planrun.ledger.keyring import Keyring
 from planrun.ledger.remote.ledger import RemoteLedger, open_remote
 from planrun.ledger.sqlite.blocking import BlockingLedger
+from planrun.ledger.sqlite.chronicle import SqliteChronicle
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
+from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
@@ -59,6 +63,16 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
     return SqliteLedger(place, clock, wait_s=wait_s)
 
 
+def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:
+    """Open the access tokens of the ledger at an address.
+
+    Raises:
+        Invalid: Not the address of a file.
+        LedgerUnusable: The file must not be opened here; the text says why.
+    """
+    return SqliteKeyring(place_of(url), clock or SystemClock.open_system())
+
+
 def blocking_view(ledger: Ledger) -> Ledger | None:
     """The same open ledger for callers without an event loop: its verbs never suspend. None: it has no such view."""
     return BlockingLedger(ledger) if isinstance(ledger, SqliteLedger) else None
@@ -73,6 +87,17 @@ async def join_fleet(ledger: Ledger) -> Fleet:
     """
     assert isinstance(ledger, RemoteLedger)
     return await ledger.fleet()
+
+
+def chronicle_of(ledger: Ledger) -> Chronicle:
+    """The second port of a ledger that this process owns.
+
+    Raises:
+        Invalid: It is owned by another process.
+    """
+    if not isinstance(ledger, SqliteLedger):
+        raise Invalid("only the process that has the ledger's file open can look after its generations")
+    return SqliteChronicle(ledger)
 
 
 def open_store(url: str) -> Store:

@@ -183,8 +183,8 @@ class SqliteLedger:
     async def drains(self, limit: int) -> list[Drain]:
         return await self._read(partial(draining.drains, limit=limit))
 
-    async def job_ids(self, prefix: str, limit: int) -> list[str]:
-        return await self._read(partial(reading.job_ids, prefix=prefix, limit=limit))
+    async def job_ids(self, namespace: str | None, prefix: str, limit: int) -> list[str]:
+        return await self._read(partial(reading.job_ids, namespace=namespace, prefix=prefix, limit=limit))
 
     async def ended(self, since_ms: int) -> dict[str, int]:
         return await self._read(partial(reading.ended, since_ms=since_ms))

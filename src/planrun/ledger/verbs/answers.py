@@ -88,13 +88,13 @@ def kept_ms(tx: Tx, result: Result) -> int:
 
 
 def find_result(tx: Tx, job_id: str) -> Result | None:
-    """The one answer of an ended job, while it is kept."""
+    """The one answer of an ended job, from when it may be said, and while it is kept."""
     row = one(tx, "find_result", job_id=job_id)
-    return _result(row) if row is not None and row["result_gone_at_ms"] is None else None
+    return _result(row) if row is not None and row["result_gone_at_ms"] is None and not row["closing"] else None
 
 
 def stored_result(tx: Tx, job_id: str) -> Result | None:
-    """The same for the archive: also what nobody else gets any more."""
+    """The same for the archive and the store: also what nobody else gets any more, or not yet."""
     row = one(tx, "find_result", job_id=job_id)
     return _result(row) if row is not None else None
 
