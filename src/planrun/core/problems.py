@@ -21,7 +21,7 @@ from planrun.core.messages import Struct
 
 PLAIN = {kind.slug: kind for kind in (Invalid, UnknownJob, ResultGone, WaitTimeout, LedgerUnavailable, LedgerUnusable)}
 # No fault of the call, and nothing that passes: this caller, or this version of planrun, is not served here.
-NOT_SERVED = (401, 403, 426, 501)
+NOT_SERVED = (401, 403, 404, 405, 426)
 
 
 class Problem(Struct, kw_only=True):
