@@ -13,6 +13,7 @@ from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
+from planrun.ledger.sqlite.fleet import SqliteFleetLedger
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
@@ -27,7 +28,7 @@ def open_fleet_ledger(url: str, *, clock: Clock | None = None) -> FleetLedger:
     Raises:
         Invalid, LedgerUnusable: As `open_ledger`.
     """
-    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True)
+    return SqliteFleetLedger(place_of(url), clock or SystemClock.open_system())
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
