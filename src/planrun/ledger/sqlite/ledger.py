@@ -46,6 +46,7 @@ from planrun.core.messages import (
 )
 from planrun.core.offers import Offer, OfferQuery
 from planrun.core.pauses import Pause, PauseRequest
+from planrun.core.routes import EMBEDDED, Outlets
 from planrun.core.why import Outlook
 from planrun.ledger.sqlite.database import back_up, connect, refusals_in_words, refuse_unsafe, trouble
 from planrun.ledger.sqlite.identity import Identity
@@ -77,11 +78,12 @@ WAIT_S = 10.0
 class SqliteLedger:
     """One process's handle on the file. Made by `open_sqlite`; used from one event loop."""
 
-    def __init__(self, place: Place, clock: Clock, *, wait_s: float = WAIT_S) -> None:
+    def __init__(self, place: Place, clock: Clock, *, wait_s: float = WAIT_S, outlets: Outlets = EMBEDDED) -> None:
         """Open the file, creating or migrating it.
 
         Args:
             wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
+            outlets: Where its answers can be sent; a submit that wants another way is refused.
 
         Raises:
             LedgerUnusable: The file must not be opened here; the text says why.
@@ -89,6 +91,7 @@ class SqliteLedger:
         self._place = place
         self._clock = clock
         self._wait_s = wait_s
+        self._outlets = outlets
         with refusals_in_words(place.ledger):
             refuse_unsafe(place)
             is_up_to_date = place.ledger.exists() and is_current(place.ledger)  # refused: nothing is made beside it
@@ -120,6 +123,7 @@ class SqliteLedger:
     # --- clients ---
 
     async def submit(self, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
+        self._outlets.check(route for request in requests for route in request.subscribers)
         return await self._write(partial(intake.submit, requests=requests))
 
     async def cancel(self, request: CancelRequest) -> CancelReply:
@@ -173,8 +177,8 @@ class SqliteLedger:
     async def drains(self, limit: int) -> list[Drain]:
         return await self._read(partial(draining.drains, limit=limit))
 
-    async def job_ids(self, prefix: str, limit: int) -> list[str]:
-        return await self._read(partial(reading.job_ids, prefix=prefix, limit=limit))
+    async def job_ids(self, namespace: str | None, prefix: str, limit: int) -> list[str]:
+        return await self._read(partial(reading.job_ids, namespace=namespace, prefix=prefix, limit=limit))
 
     async def ended(self, since_ms: int) -> dict[str, int]:
         return await self._read(partial(reading.ended, since_ms=since_ms))
@@ -261,6 +265,9 @@ class SqliteLedger:
 
     async def confirm(self, msg_id: str, *, what: What | None = None, detail: str = "") -> None:
         await self._write(partial(answers.confirm, msg_id=msg_id, what=what, detail=detail))
+
+    async def park(self, msg_id: str, *, detail: str) -> bool:
+        return await self._write(partial(retention.park, msg_id=msg_id, detail=detail))
 
     async def holder_of(self, namespace: str, name: str) -> str | None:
         return await self._read(partial(answers.holder_of, namespace=namespace, name=name))
