@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of, token_from
 from planrun.core.errors import Invalid
 from planrun.core.fleet import Fleet
+from planrun.core.flows import lane_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
@@ -20,13 +22,14 @@ from planrun.ledger.remote.ledger import RemoteLedger, open_remote
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.chronicle import SqliteChronicle
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
+from planrun.ledger.sqlite.fleet import SqliteFleetLedger
 from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 from planrun.storage.remote import RemoteStore
-from planrun.transport.contract import WorkerTransport
+from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
 
@@ -40,7 +43,7 @@ def open_fleet_ledger(url: str, *, clock: Clock | None = None, broker_prefix: st
         Invalid, LedgerUnusable: As `open_ledger`.
     """
     outlets = Outlets(programs=False, broker_prefix=broker_prefix)
-    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True, outlets=outlets)
+    return SqliteFleetLedger(place_of(url), clock or SystemClock.open_system(), outlets=outlets)
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
@@ -127,8 +130,24 @@ def open_shared_store(address: str) -> Store:
     return FilesystemStore(folder)
 
 
-def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransport:
-    """A worker's end of the transport."""
+def open_transport(
+    ledger: Ledger, clock: Clock, row: WorkerRow, *, broker: str = "", broker_prefix: str = ""
+) -> WorkerTransport:
+    """A worker's end of the transport.
+
+    Args:
+        broker: Address of a RabbitMQ; empty: offers are read from the ledger.
+
+    Raises:
+        Invalid: Not such an address, or what is needed for it is not installed.
+    """
+    if broker:
+        rabbitmq = _rabbitmq()
+        told = rabbitmq.broker_at(broker, broker_prefix)
+        worker: WorkerTransport = rabbitmq.RabbitWorker(
+            told, ledger, clock, incarnation=row.incarnation, lane=lane_of(row)
+        )
+        return worker
     query = OfferQuery(
         namespaces=row.namespaces,
         handlers=tuple(handler for handler in row.handlers if not handler.missing),
@@ -136,6 +155,30 @@ def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransp
         limit=row.slots,
     )
     return EmbeddedTransport(ledger, clock, row.incarnation, query)
+
+
+def open_fleet_transport(clock: Clock, *, broker: str, broker_prefix: str, generation: int) -> FleetTransport:
+    """The orchestrator's end of the transport. It connects when it is used.
+
+    Args:
+        generation: Of the ledger.
+
+    Raises:
+        Invalid: As `open_transport`.
+    """
+    rabbitmq = _rabbitmq()
+    told = rabbitmq.broker_at(broker, broker_prefix)
+    fleet: FleetTransport = rabbitmq.RabbitFleet(told, clock, generation=generation)
+    return fleet
+
+
+def _rabbitmq() -> ModuleType:
+    """Imported by whoever has a broker: nobody else needs its client."""
+    try:
+        from planrun.transport.rabbitmq import ends  # noqa: PLC0415
+    except ImportError as error:
+        raise Invalid(f"a broker needs {error.name}: pip install 'planrun[rabbitmq]'") from None
+    return ends
 
 
 def scratch_root(place: Place, chosen: Path | None) -> Path:

@@ -22,11 +22,14 @@ class Ground:
 
     Attributes:
         store_folder: Where the store is on this box; None: elsewhere.
+        broker, broker_prefix: As in `Fleet`.
     """
 
     ledger: Ledger
     store: Store
     store_folder: Path | None
+    broker: str = ""
+    broker_prefix: str = ""
 
 
 @asynccontextmanager
@@ -43,7 +46,8 @@ async def open_ground(url: str, clock: Clock) -> AsyncIterator[Ground]:
         ledger = open_ledger(url, clock=clock)
         try:
             fleet = await join_fleet(ledger)
-            yield Ground(ledger, open_shared_store(fleet.store), folder_of(fleet.store))
+            store = open_shared_store(fleet.store)
+            yield Ground(ledger, store, folder_of(fleet.store), fleet.broker, fleet.broker_prefix)
         finally:
             await ledger.close()
         return

@@ -76,7 +76,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             scratch=scratch,
             idle_max=options.slots,
         )
-        transport = open_transport(ledger, clock, row)
+        transport = open_transport(ledger, clock, row, broker=ground.broker, broker_prefix=ground.broker_prefix)
         tools = Tools(ledger, ground.store, clock, Keeper(transport, clock, options, row.incarnation), who=row.name)
         stop = asyncio.Event()
         duties = asyncio.create_task(_duties_of(tools, options, row, place, scratch).run(stop))
