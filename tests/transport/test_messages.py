@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 import pytest
 
 from planrun.core.errors import TransportUnavailable
 from planrun.core.flows import Marker, Notice
-from planrun.core.messages import RenewRequest
+from planrun.core.messages import Beat, RenewRequest, Standing
 from planrun.core.offers import Offer
+from planrun.transport.rabbitmq.asyncapi import document
 from planrun.transport.rabbitmq.link import declare
 from planrun.transport.rabbitmq.topology import Queue
 from planrun.transport.rabbitmq.wire import HEADER, READ, Unreadable, read
 from planrun.transport.rabbitmq.worker import REASON
+from planrun.wiring import open_ledger
+from tests.contract.actors import Actors
 from tests.contract.fleet_transport_contract import an_offer, some
+from tests.contract.manual_clock import ManualClock
 from tests.contract.transport_contract import soon
 from tests.services.rabbitmq import NEEDS
 from tests.transport.stage import BEAT, Stage, next_job
@@ -128,3 +134,45 @@ def test_every_version_reads_what_it_has_written(message: Offer | RenewRequest |
 def test_a_message_that_does_not_belong_here_is_unreadable() -> None:
     with pytest.raises(Unreadable, match="known here: marker/1"):
         read(OFFER, msgspec.json.encode(an_offer()), Marker)
+
+
+async def test_the_asyncapi_document_describes_what_is_sent(stage: Stage, tmp_path: Path) -> None:
+    """Each message as it lies on the broker, against the schema that the document gives it."""
+    they = Actors(open_ledger(f"sqlite:///{tmp_path}/ledger.db", clock=(clock := ManualClock())), clock)
+    lease = await they.running(subscribers=("webhook:https://app.example/",))
+    await they.succeed(lease, value={"frames": 7})
+    [answer] = await they.ledger.take_messages(limit=1, retry_ms=1_000)
+    await they.ledger.close()
+    worker = await stage.join()
+    await worker.close()  # what it would take in is looked at here
+    await stage.epoch(1)
+    answers = Queue(f"{stage.topology.prefix}-answers", {})
+    await declare(stage.outside, answers)
+    beats = Queue(f"{stage.topology.prefix}-beats", {})
+    await declare(stage.outside, beats)
+    async with stage.outside.borrowed() as channel:
+        await channel.queue_bind(beats.name, stage.topology.beat_exchange)
+
+    await stage.offer("j1")
+    await stage.fleet.deliver(answers.name, answer)
+    await stage.fleet.tell("w1", Notice(lease=lease, standing=Standing(status="lost", why="it ran out")))
+    beat = Beat(lease=lease, fraction=0.5, message="half")
+    await worker.beat(RenewRequest(incarnation="w1", beats=(beat,), lease_ms=90_000))
+    await stage.fleet.mark(Marker(stamp_ms=1, nonce="n"))
+
+    flows = {
+        "offers": stage.lane,
+        "answers": answers,
+        "control": stage.topology.control("w1"),
+        "beats": beats,
+    }
+    described = document()
+    seen = set()
+    for flow, queue in flows.items():
+        for body, headers in await stage.taken_from(queue):
+            key = headers[HEADER].replace("/", "-")
+            assert key in described["channels"][flow]["messages"]
+            schema = {**described["components"]["messages"][key]["payload"], "components": described["components"]}
+            jsonschema_rs.validator_for(schema).validate(json.loads(body))
+            seen.add(key)
+    assert seen == set(described["components"]["messages"])
