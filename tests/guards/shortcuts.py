@@ -22,6 +22,13 @@ SHORTCUTS = [
         )
     ),
     Fence(
+        "a call whose caller is gone is not begun",
+        "ledger/sqlite/answer.py",
+        "            self.claim()\n",
+        "",
+        ("tests/ledger/test_answer.py::test_whoever_is_canceled_has_given_up",),
+    ),
+    Fence(
         "a job that ends before it is counted is not counted as ended twice",
         COUNTING,
         " AND NEW.id<=(SELECT v FROM meta WHERE k='counted_to') BEGIN\n  UPDATE tally",
