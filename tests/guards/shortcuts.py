@@ -29,6 +29,20 @@ SHORTCUTS = [
         ("tests/ledger/test_answer.py::test_whoever_is_canceled_has_given_up",),
     ),
     Fence(
+        "a look that turns out to be long does not hold the loop up",
+        "ledger/sqlite/reader.py",
+        "        self._quick.set_progress_handler(lambda: True, GLANCE_STEPS_MAX)  # true: break it off\n",
+        "",
+        ("tests/ledger/test_reader.py::test_a_glance_that_turns_out_to_be_long_is_taken_in_a_thread",),
+    ),
+    Fence(
+        "a look that would wait does not hold the loop up",
+        "ledger/sqlite/reader.py",
+        "        self._quick.set_busy_timeout(0)\n",
+        "",
+        ("tests/ledger/test_reader.py::test_a_glance_waits_for_no_lock_itself",),
+    ),
+    Fence(
         "a job that ends before it is counted is not counted as ended twice",
         COUNTING,
         " AND NEW.id<=(SELECT v FROM meta WHERE k='counted_to') BEGIN\n  UPDATE tally",

@@ -1,4 +1,4 @@
-"""Looks at the file that change nothing: a short one at once, a long one in a thread, a very long one apart from all."""
+"""Looks at the file that change nothing: short ones at once, long ones in a thread, very long ones apart from all."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from planrun.ledger.tx import Tx
 
 T = TypeVar("T")
 
+GLANCE_STEPS_MAX = 20_000  # of the database, per statement: about a millisecond
+
 
 class Reader:
     """The connections of one process that only read. All but `read_here` belong to one event loop."""
@@ -30,15 +32,19 @@ class Reader:
         self._connection = connect(path, read_only=True)
         self._quick = connect(path, read_only=True)
         self._quick.set_busy_timeout(0)
+        self._quick.set_progress_handler(lambda: True, GLANCE_STEPS_MAX)  # true: break it off
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="planrun-ledger-reader")
 
     async def glance(self, query: Callable[[Tx], T]) -> T:
-        """A look at a few rows, right here: to hand it to a thread and back takes longer. It waits for nobody."""
+        """A look at a few rows, right here: to hand it to a thread and back takes longer.
+
+        What would have to wait, or turns out to be long, goes to the thread after all.
+        """
         self._refuse_loss()
         try:
             return self._moment(self._quick, query)
         except apsw.Error:
-            return await self.read(query)  # which may wait, and says what is wrong
+            return await self.read(query)  # which has the time, and says what is wrong
 
     async def read(self, query: Callable[[Tx], T]) -> T:
         """One after the other, in a thread."""
