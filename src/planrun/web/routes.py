@@ -52,6 +52,7 @@ from planrun.web.problems import (
     STOPPING,
     STORAGE,
     TOO_LARGE,
+    TOO_SLOW,
     UNKNOWN_JOB,
     WRONG_SCOPE,
     Fault,
@@ -61,7 +62,7 @@ ANY_BYTES = "*/*"
 TEXT = "text/plain"
 
 ALWAYS = (FOREIGN_HOST, FOREIGN_PAGE, INVALID, BUG, LEDGER_BUSY, LEDGER_UNAVAILABLE, LEDGER_UNUSABLE, STORAGE)
-WITH_BODY = (BAD_JSON, TOO_LARGE, NOT_JSON)
+WITH_BODY = (BAD_JSON, TOO_LARGE, TOO_SLOW, NOT_JSON)
 
 
 @dataclass(frozen=True, slots=True)
