@@ -127,6 +127,27 @@ DOORS = [
         file="limits",
     ),
     door(
+        "a job of another namespace is unknown to the ledger's verbs",
+        "asked = _without(asked, strange)",
+        "pass",
+        "test_reach.py::test_a_job_and_a_worker_of_another_namespace_are_unknown_to_every_verb",
+        file="reach",
+    ),
+    door(
+        "the ledger's verbs do nothing in another namespace",
+        "            call.need_namespace(name)\n",
+        "            pass\n",
+        "test_reach.py::test_no_verb_does_anything_in_a_namespace_that_is_not_the_caller_s",
+        file="reach",
+    ),
+    door(
+        "the ledger's verbs need their scope",
+        "    call.need_any(verb.scopes)\n",
+        "",
+        "test_reach.py::test_every_verb_refuses_a_token_of_each_other_scope",
+        file="ledger",
+    ),
+    door(
         "no program is started for whoever asks over HTTP",
         'if not route.startswith(("webhook:", "rabbitmq:"))',
         "if False",
