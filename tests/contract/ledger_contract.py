@@ -1,7 +1,7 @@
 """What every ledger must do, whatever it is made of.
 
 A suite is a class per topic (submit, grant, settle, lease, checkpoint, cancel, operator, outbox, retention,
-public name, crowd, listing).
+public name, crowd, listing, fleet).
 A backend's module inherits each of them and gives the one abstract fixture, `open_ledger`.
 """
 

@@ -13,6 +13,7 @@ from planrun.core.errors import LostLease, StorageError
 from planrun.core.names import attempt_prefix
 from planrun.storage.contract import Store
 
+MIB = 1024 * 1024
 PREFIX = attempt_prefix("media", "job-1", 1, 0x10000000021)
 LATER = attempt_prefix("media", "job-1", 2, 0x10000000022)
 
@@ -81,13 +82,22 @@ class StoreContract:
         assert winner.key != loser.key
         assert store.head(winner.key) == winner.bytes
 
-    @pytest.mark.parametrize("asked", [1, 2, 3, 5, 6])
-    def test_a_lost_lease_stops_the_upload_and_leaves_nothing(self, store: Store, source: Path, asked: int) -> None:
+    def test_a_lost_lease_stops_the_upload_at_any_question_and_leaves_nothing(self, store: Store, source: Path) -> None:
         """Asked before each of the four chunks, at the end of the file, and before the object appears."""
-        with pytest.raises(LostLease):
-            store.put(PREFIX, "out.mp4", source, may_go_on=no_from(asked))
+        asked = 0
 
-        assert list(store.keys(PREFIX)) == []
+        def count() -> bool:
+            nonlocal asked
+            asked += 1
+            return True
+
+        store.delete(store.put(PREFIX, "out.mp4", source, may_go_on=count).key)
+        assert asked >= 6
+        for question in range(1, asked + 1):
+            with pytest.raises(LostLease):
+                store.put(PREFIX, "out.mp4", source, may_go_on=no_from(question))
+
+            assert list(store.keys(PREFIX)) == []
 
     def test_the_last_question_comes_before_the_object_appears(self, store: Store, source: Path) -> None:
         seen: list[int] = []
@@ -98,33 +108,57 @@ class StoreContract:
 
         store.put(PREFIX, "out.mp4", source, may_go_on=look)
 
-        assert seen == [0] * 6
+        assert len(seen) >= 6
+        assert set(seen) == {0}
 
-    def test_an_unfinished_upload_is_listed_but_not_readable(self, store: Store, source: Path) -> None:
-        listed: list[str] = []
+    @pytest.mark.parametrize(
+        "name", ["two words.mp4", "Füße-動画.mp4", "a+b%20c&d=e?f#g.mp4", "x" * 200, "it's (1) [2] {3} ~!@$^;,`"]
+    )
+    def test_an_odd_name_is_kept_as_it_is(self, store: Store, tmp_path: Path, name: str) -> None:
+        (tmp_path / "source").write_bytes(b"odd")
 
-        def look() -> bool:
-            listed[:] = store.keys(PREFIX)
-            return True
+        stored = store.put(PREFIX, name, tmp_path / "source", may_go_on=yes)
+        store.get(stored.key, tmp_path / "back", sha256=stored.sha256)
 
-        store.put(PREFIX, "out.mp4", source, may_go_on=look)
-
-        assert len(listed) == 1
-        with pytest.raises(StorageError, match="no object key"):
-            store.head(listed[0])
-
-    def test_a_deleted_upload_never_becomes_visible(self, store: Store, source: Path) -> None:
-        """A zombie that uploads on after the collection of its attempt gets an error."""
-
-        def collect() -> bool:
-            for key in store.keys(PREFIX):
-                store.delete(key)
-            return True
-
-        with pytest.raises(StorageError, match="given up"):
-            store.put(PREFIX, "out.mp4", source, may_go_on=collect)
-
+        assert stored.key.endswith(f"/{name}")
+        assert list(store.keys(PREFIX)) == [stored.key]
+        assert (tmp_path / "back").read_bytes() == b"odd"
+        store.delete(stored.key)
         assert list(store.keys(PREFIX)) == []
+
+    def test_a_large_file_comes_back(self, store: Store, tmp_path: Path) -> None:
+        """Of several parts, where a store takes parts."""
+        with (tmp_path / "large").open("wb") as file:
+            for part in range(100):
+                file.write(bytes([part]) * MIB)
+
+        stored = store.put(PREFIX, "large", tmp_path / "large", may_go_on=yes)
+        store.get(stored.key, tmp_path / "back", sha256=stored.sha256)
+
+        assert stored.bytes == store.head(stored.key) == 100 * MIB == (tmp_path / "back").stat().st_size
+
+    def test_a_copy_that_is_ended_leaves_no_file(self, store: Store, source: Path, tmp_path: Path) -> None:
+        stored = store.put(PREFIX, "out.mp4", source, may_go_on=yes)
+
+        def end() -> None:
+            raise OSError("enough")
+
+        with pytest.raises(StorageError):
+            store.get(stored.key, tmp_path / "back", sha256=stored.sha256, before_chunk=end)
+
+        assert not (tmp_path / "back").exists()
+
+    def test_a_late_upload_after_the_collection_touches_nobody_and_is_collected_in_turn(
+        self, store: Store, source: Path
+    ) -> None:
+        """A zombie may go on for days: the collector comes back to its prefix."""
+        winner = store.put(LATER, "out.mp4", source, may_go_on=yes)
+        store.delete(store.put(PREFIX, "out.mp4", source, may_go_on=yes).key)
+        late = store.put(PREFIX, "out.mp4", source, may_go_on=yes)
+
+        assert list(store.keys(PREFIX)) == [late.key]
+        store.delete(late.key)
+        assert list(store.keys("")) == [winner.key]
 
     def test_keys_are_those_of_one_attempt(self, store: Store, source: Path) -> None:
         mine = {store.put(PREFIX, name, source, may_go_on=yes).key for name in ("a", "b")}
@@ -186,7 +220,7 @@ class StoreContract:
         assert list(store.keys("")) == ["media/ended/job-1.json"]
 
     def test_of_eight_that_create_one_object_at_once_one_wins(self, store: Store) -> None:
-        for turn in range(10):
+        for turn in range(4):
             with ThreadPoolExecutor(8) as pool:
                 got = list(pool.map(lambda n, key=f"media/race/{turn}": store.put_if_absent(key, b"%d" % n), range(8)))
 

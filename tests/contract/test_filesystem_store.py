@@ -17,10 +17,9 @@ import pytest
 
 from planrun.core.errors import StorageError
 from planrun.storage import filesystem
+from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
-from tests.contract.store_contract import LATER, PREFIX, StoreContract, yes
-
-MIB = 1024 * 1024
+from tests.contract.store_contract import LATER, MIB, PREFIX, StoreContract, yes
 
 PUT_A_FILE = """
 import sys
@@ -35,6 +34,32 @@ class TestFilesystemStore(StoreContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[FilesystemStore]:
         yield FilesystemStore(tmp_path / "store")
+
+    def test_an_unfinished_upload_is_listed_but_not_readable(self, store: Store, source: Path) -> None:
+        listed: list[str] = []
+
+        def look() -> bool:
+            listed[:] = store.keys(PREFIX)
+            return True
+
+        store.put(PREFIX, "out.mp4", source, may_go_on=look)
+
+        assert len(listed) == 1
+        with pytest.raises(StorageError, match="no object key"):
+            store.head(listed[0])
+
+    def test_a_deleted_upload_never_becomes_visible(self, store: Store, source: Path) -> None:
+        """A zombie that uploads on after the collection of its attempt gets an error."""
+
+        def collect() -> bool:
+            for key in store.keys(PREFIX):
+                store.delete(key)
+            return True
+
+        with pytest.raises(StorageError, match="given up"):
+            store.put(PREFIX, "out.mp4", source, may_go_on=collect)
+
+        assert list(store.keys(PREFIX)) == []
 
 
 @pytest.fixture

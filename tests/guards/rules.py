@@ -51,8 +51,8 @@ RULES = [
     contract(
         "a renewal never shortens",
         f"{SQL}/renew.sql",
-        "max(lease_until_ms, :now_ms + :lease_ms)",
-        ":now_ms + :lease_ms",
+        "max(lease_until_ms, :now_ms + beat.lease_ms)",
+        ":now_ms + beat.lease_ms",
         "TestLease::test_a_renewal_never_shortens_a_lease",
     ),
     contract(

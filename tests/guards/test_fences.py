@@ -18,8 +18,10 @@ import pytest
 
 import planrun
 
+from .answers import ANSWERS
 from .doors import DOORS
 from .fences import CLAUSES, SECOND_LINE, Fence
+from .fleet import FLEET
 from .retention import RETENTION
 from .rules import CORE_RULES, RULES
 from .shortcuts import SHORTCUTS
@@ -30,7 +32,19 @@ ROOT = Path(__file__).parents[2]
 SOURCE = Path(planrun.__file__).parent
 pytestmark = pytest.mark.slow
 
-FENCES = [*CLAUSES, *RULES, *CORE_RULES, *RETENTION, *SHORTCUTS, *SECOND_LINE, *DOORS, *STORES, *TRANSPORT]
+FENCES = [
+    *CLAUSES,
+    *RULES,
+    *CORE_RULES,
+    *RETENTION,
+    *SHORTCUTS,
+    *SECOND_LINE,
+    *DOORS,
+    *STORES,
+    *TRANSPORT,
+    *FLEET,
+    *ANSWERS,
+]
 RunTests = Callable[[Path, Iterable[str]], int]
 
 

@@ -211,7 +211,7 @@ async def test_a_backup_while_others_write_is_whole(ledger: Ledger, tmp_path: Pa
     await writing
 
     copy = apsw.Connection(str(tmp_path / "copy.db"))
-    counted = copy.execute("SELECT (SELECT count(*) FROM job), (SELECT sum(jobs) FROM tally)").fetchall()[0]
+    counted = copy.execute("SELECT (SELECT count(*) FROM job), (SELECT sum(jobs) FROM counted)").fetchall()[0]
     jobs, requests = (int(str(n)) for n in counted)
     assert copy.pragma("integrity_check") == "ok"
     assert 1 <= jobs == requests <= 201

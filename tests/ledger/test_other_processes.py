@@ -124,7 +124,7 @@ async def test_what_was_acknowledged_survives_a_kill_in_the_middle_of_commits(
     for request_id in acknowledged:
         assert await ledger.job("default", request_id) is not None, f"{request_id} was acknowledged and is gone"
     assert await ledger.violations() == []
-    counted = connect(path).execute("SELECT (SELECT count(*) FROM job), (SELECT sum(jobs) FROM tally)").fetchall()[0]
+    counted = connect(path).execute("SELECT (SELECT count(*) FROM job), (SELECT sum(jobs) FROM counted)").fetchall()[0]
     jobs, requests = (int(str(n)) for n in counted)
     assert jobs == requests >= len(acknowledged)
 

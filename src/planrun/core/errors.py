@@ -10,6 +10,7 @@
     . LedgerBusy        another process holds the ledger's write lock; names it; nothing was done
   - LedgerUnusable      this file must not be opened (newer schema, unsafe SQLite, network filesystem), or no more
   - TransportUnavailable  the broker has not confirmed: it may have arrived or not; sending again is safe
+    . Unroutable        it has nobody to give it to: no such queue; nothing arrived
   - StorageError        the store could not do it; nothing became visible
   - LostLease           someone else owns the job now: stop, upload nothing, say nothing
   - JobError            raised by job code; the subclass decides what happens next
@@ -77,16 +78,22 @@ class TransportUnavailable(PlanrunError):
     """The broker has not confirmed: what was sent may have arrived or not. Sending it again is safe."""
 
 
+class Unroutable(TransportUnavailable):
+    """There is no such queue. Nothing arrived: declare the queue; sending it again helps only then."""
+
+
 class StorageError(PlanrunError):
     """The store could not do it. Nothing became visible.
 
     Attributes:
         disk_full: There was no room. Trying again helps once somebody has made some.
+        is_away: The store gave no answer, or none but "later". Trying again helps once it is back.
     """
 
-    def __init__(self, message: str, *, disk_full: bool = False) -> None:
+    def __init__(self, message: str, *, disk_full: bool = False, is_away: bool = False) -> None:
         super().__init__(message)
         self.disk_full = disk_full
+        self.is_away = is_away
 
 
 class LostLease(PlanrunError):

@@ -34,6 +34,18 @@ class Notice(Struct, kw_only=True):
     drained: bool | None = None
 
 
+class Astray(Struct, kw_only=True):
+    """An attempt that was ended over the head of its worker, who is not known to have stopped it.
+
+    Attributes:
+        status: `lost` or `canceled`.
+    """
+
+    incarnation: str
+    lease: Lease
+    status: str
+
+
 def lane_of(row: WorkerRow) -> str:
     """The lane of a worker: a digest of its namespaces, of what it can run and of what it is."""
     handlers = sorted(f"{each.kind}\0{each.version}" for each in row.handlers if not each.missing)

@@ -61,3 +61,12 @@ class HeldLease:
 def heartbeat_ms(lease_ms: int) -> int:
     """How often a holder renews: a third of the lease, at most every 30 s."""
     return min(lease_ms // 3, 30_000)
+
+
+def fleet_lease_ms(lease_ms: int) -> int:
+    """How long the ledger waits for a holder on another machine that allows itself so much.
+
+    Longer by what two clocks may differ in their rates (500 ppm each, twice that to be safe), and by 2 s for
+    rounding and scheduling: the holder stops to trust itself before anybody else may take over.
+    """
+    return lease_ms + lease_ms * 2 // 1000 + 2_000

@@ -327,6 +327,7 @@ class JobRow(Struct, kw_only=True):
     message: str | None = None
     began_fraction: float | None = None  # where its progress began: at its first fraction, or where it jumped back
     began_at_ms: int | None = None
+    closing: bool = False  # it has ended; how is said once that is written down in the store
     stopping: bool = False  # canceled, but its process tree is not yet known to be dead
     undelivered: int = 0  # routes that have not confirmed its answer; 0 in listings
     retry_of: str | None = None

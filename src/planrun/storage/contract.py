@@ -65,8 +65,15 @@ class Store(Protocol):
         """The bytes of a small object, None if there is none."""
         ...
 
+    def url_of(self, key: str, *, ttl_s: float) -> str | None:
+        """Where anybody may read the object for so many seconds, without credentials; None: no store on the network.
+
+        Asks nobody: there need not be such an object.
+        """
+        ...
+
     def delete(self, key: str) -> None: ...
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """All objects below a prefix, unfinished uploads of it included."""
+        """All objects below a prefix, unfinished uploads of it included where the store shows them."""
         ...

@@ -12,7 +12,6 @@ use; `_inside` makes it again.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import stat
@@ -22,19 +21,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from planrun.core.errors import LostLease, StorageError
+from planrun.core.errors import StorageError
 from planrun.core.names import object_key
 from planrun.folders import fsync_folder
 from planrun.storage.contract import Stored
+from planrun.storage.local import chunks_of, in_words
+from planrun.storage.rules import ask, check_key, check_prefix
 from planrun.trip import trip
 
 T = TypeVar("T")
 
-CHUNK_BYTES = 1024 * 1024
 _STAGING = ".staging"
 _OBJECT_MODE = 0o444
 _PRUNE_RACES_MAX = 100
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class FilesystemStore:
@@ -45,16 +44,16 @@ class FilesystemStore:
 
     def put(self, prefix: str, name: str, source: Path, *, may_go_on: Callable[[], bool]) -> Stored:
         """See `Store.put`."""
-        _check_prefix(prefix)
-        _check_key(f"{prefix}{name}")
+        check_prefix(prefix)
+        check_key(f"{prefix}{name}")
         trip("upload:begin")
         folder = self._root / _STAGING / prefix
-        with _in_words(f"cannot store {name}", self._root), self._pruned(folder):
+        with in_words(f"cannot store {name}", self._root), self._pruned(folder):
             staged = _inside(folder, _open_staged)
             try:
                 sha256, size = _copy_hashed(source, staged, may_go_on)
                 key = object_key(prefix, sha256, name)
-                _ask(may_go_on)
+                ask(may_go_on)
                 trip("upload:before-rename")
                 self._publish(staged, self._root / key, size)
             finally:
@@ -63,14 +62,14 @@ class FilesystemStore:
 
     def head(self, key: str) -> int | None:
         """See `Store.head`."""
-        _check_key(key)
-        with _in_words(f"cannot look at {key}", self._root):
+        check_key(key)
+        with in_words(f"cannot look at {key}", self._root):
             return _size_of(self._root / key)
 
     def get(self, key: str, target: Path, *, sha256: str, before_chunk: Callable[[], None] = lambda: None) -> None:
         """See `Store.get`. Nothing is left at `target` after an error."""
-        _check_key(key)
-        with _in_words(f"cannot copy {key} to {target}", target.parent):
+        check_key(key)
+        with in_words(f"cannot copy {key} to {target}", target.parent):
             try:
                 with target.open("wb", buffering=0) as out:
                     found, _ = _pour(self._root / key, out.fileno(), before_chunk)
@@ -88,7 +87,7 @@ class FilesystemStore:
 
     def put_if_absent(self, key: str, data: bytes) -> bytes:
         """See `Store.put_if_absent`. A hard link fails where a name is taken, and complete bytes alone get one."""
-        _check_key(key)
+        check_key(key)
         target = self._root / key
         folder = self._root / _STAGING / Path(key).parent
 
@@ -96,7 +95,7 @@ class FilesystemStore:
             with suppress(FileExistsError):
                 os.link(staged, target)
 
-        with _in_words(f"cannot create {key}", self._root), self._pruned(folder):
+        with in_words(f"cannot create {key}", self._root), self._pruned(folder):
             staged = _inside(folder, _open_staged)
             try:
                 _write_durably(staged, data)
@@ -108,18 +107,23 @@ class FilesystemStore:
 
     def read(self, key: str) -> bytes | None:
         """See `Store.read`."""
-        _check_key(key)
-        with _in_words(f"cannot read {key}", self._root):
+        check_key(key)
+        with in_words(f"cannot read {key}", self._root):
             try:
                 return (self._root / key).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
+    def url_of(self, key: str, *, ttl_s: float) -> str | None:
+        """See `Store.url_of`. None: a path says nothing to anybody elsewhere."""
+        check_key(key)
+        return None
+
     def delete(self, key: str) -> None:
         """Remove an object or an unfinished upload, and the folders that this leaves empty."""
-        _check_key(key.removeprefix(f"{_STAGING}/"))
+        check_key(key.removeprefix(f"{_STAGING}/"))
         path = self._root / key
-        with _in_words(f"cannot delete {key}", self._root):
+        with in_words(f"cannot delete {key}", self._root):
             path.unlink(missing_ok=True)
             with suppress(FileNotFoundError):  # somebody else pruned that one, too
                 fsync_folder(self._prune(path.parent))
@@ -130,8 +134,8 @@ class FilesystemStore:
         An empty prefix lists the whole store.
         """
         if prefix:
-            _check_prefix(prefix)
-        with _in_words(f"cannot list {prefix or 'the store'}", self._root):
+            check_prefix(prefix)
+        with in_words(f"cannot list {prefix or 'the store'}", self._root):
             yield from self._walk(self._root / prefix)
             if prefix:
                 yield from self._walk(self._root / _STAGING / prefix)
@@ -200,23 +204,6 @@ class FilesystemStore:
                 yield Path(entry.path).relative_to(self._root).as_posix()
 
 
-def _check_key(key: str) -> None:
-    parts = key.split("/")
-    if key.startswith(".") or "\0" in key or any(part in ("", ".", "..") for part in parts):
-        raise StorageError(f"{key!r} is no object key: write namespace/…/name, without '.', '..' or empty parts")
-
-
-def _check_prefix(prefix: str) -> None:
-    if not prefix.endswith("/"):
-        raise StorageError(f"{prefix!r} is no prefix of object keys: it must end with '/'")
-    _check_key(prefix[:-1])
-
-
-def _ask(may_go_on: Callable[[], bool]) -> None:
-    if not may_go_on():
-        raise LostLease("the upload stopped: this attempt no longer owns its job")
-
-
 def _open_staged(folder: Path) -> Path:
     """A fresh, empty file. What an earlier try left behind is never taken up again."""
     fd, path = tempfile.mkstemp(dir=folder)
@@ -241,7 +228,7 @@ def _copy_hashed(source: Path, staged: Path, may_go_on: Callable[[], bool]) -> t
         if chunks == 1:
             trip("upload:chunk")
         chunks += 1
-        _ask(may_go_on)
+        ask(may_go_on)
 
     # A failed fsync drops the dirty pages: a second one on the same file would lie. The copy is thrown away instead.
     with staged.open("wb", buffering=0) as out:
@@ -254,22 +241,13 @@ def _copy_hashed(source: Path, staged: Path, may_go_on: Callable[[], bool]) -> t
 def _pour(source: Path, out: int, before_chunk: Callable[[], None]) -> tuple[str, int]:
     """Copy in chunks. The digest is of what went out, so a source that changes meanwhile cannot make it lie."""
     digest, size = hashlib.sha256(), 0
-    buffer = memoryview(bytearray(CHUNK_BYTES))
-    # O_NONBLOCK: opening a pipe must fail below instead of waiting for its writer.
-    fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb", buffering=0) as data:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise StorageError(f"{source} is not a regular file")
-        while True:
-            before_chunk()
-            count = data.readinto(buffer)
-            if not count:
-                return digest.hexdigest(), size
-            chunk = buffer[:count]
-            digest.update(chunk)
-            size += count
-            while chunk:
-                chunk = chunk[os.write(out, chunk) :]
+    for chunk in chunks_of(source, before_chunk):
+        digest.update(chunk)
+        size += len(chunk)
+        left = chunk
+        while left:
+            left = left[os.write(out, left) :]
+    return digest.hexdigest(), size
 
 
 def _inside(folder: Path, act: Callable[[Path], T]) -> T:
@@ -287,14 +265,3 @@ def _size_of(path: Path) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-@contextmanager
-def _in_words(what: str, disk: Path) -> Iterator[None]:
-    """Turn the system's errors into the port's."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _NO_ROOM:
-            raise StorageError(f"{what}: the disk of {disk} is full; make room there", disk_full=True) from error
-        raise StorageError(f"{what}: {error}") from error

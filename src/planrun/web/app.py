@@ -19,6 +19,7 @@ from planrun.core.errors import PlanrunError
 from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_body, read_headers, read_query
 from planrun.web.door import Door
+from planrun.web.guard import Guard
 from planrun.web.openapi import document
 from planrun.web.page import POLICY, page_of
 from planrun.web.problems import BUG, NO_ROUTE, STORAGE, WRONG_METHOD, Refused, problem_response
@@ -41,16 +42,16 @@ async def page(call: Call, *, query: NoQuery) -> Response:
 
 EVERY_ROUTE = (
     *ROUTES,
-    Route("GET", "/openapi.json", openapi, {200: "application/json"}, is_open=True),
-    Route("GET", "/", page, {200: "text/html"}, is_open=True),
+    Route("GET", "/openapi.json", openapi, {200: "application/json"}, scope=None),
+    Route("GET", "/", page, {200: "text/html"}, scope=None),
 )
 
 
-def build_app(client: AsyncClient, *, token: str = "", followers: Followers | None = None) -> Starlette:
+def build_app(client: AsyncClient, *, guard: Guard | None = None, followers: Followers | None = None) -> Starlette:
     """The API over an open client.
 
     Args:
-        token: What callers must send; empty: nothing.
+        guard: Knows the callers; None: nobody needs a token.
         followers: Whoever stops the server stops these first.
     """
     waiting = followers or Followers()
@@ -59,7 +60,11 @@ def build_app(client: AsyncClient, *, token: str = "", followers: Followers | No
             PathRoute(route.path, _endpoint(route, client, waiting), methods=[route.method]) for route in EVERY_ROUTE
         ],
         middleware=[
-            Middleware(Door, token=token, open_paths=[route.path for route in EVERY_ROUTE if route.is_open]),
+            Middleware(
+                Door,
+                guard=guard or Guard(),
+                open_paths=[route.path for route in EVERY_ROUTE if route.scope is None],
+            ),
         ],
         exception_handlers={
             PlanrunError: _refuse,
@@ -75,10 +80,13 @@ def _endpoint(route: Route, client: AsyncClient, followers: Followers) -> Callab
     takes = route.takes
 
     async def endpoint(request: Request) -> Response:
+        call = Call(client, followers, request)
+        if route.scope is not None:
+            call.need(route.scope)
         told = {what: READERS[what](request, kind) for what, kind in takes.items() if what in READERS}
         if "body" in takes:
             told["body"] = await read_body(request, takes["body"])
-        return await route.function(Call(client, followers, request), **told)
+        return await route.function(call, **told)
 
     return endpoint
 

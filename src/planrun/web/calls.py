@@ -11,7 +11,18 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from planrun.client import AsyncClient, AsyncJobHandle
-from planrun.web.problems import BAD_JSON, INVALID, NOT_JSON, STOPPING, TOO_LARGE, Refused
+from planrun.core.access import Bearer, Scope
+from planrun.core.errors import UnknownJob
+from planrun.web.problems import (
+    BAD_JSON,
+    FOREIGN_NAMESPACE,
+    INVALID,
+    NOT_JSON,
+    STOPPING,
+    TOO_LARGE,
+    WRONG_SCOPE,
+    Refused,
+)
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -49,13 +60,55 @@ class Call:
     followers: Followers
     request: Request
 
+    @property
+    def bearer(self) -> Bearer:
+        """Who asks."""
+        bearer: Bearer = self.request.scope["bearer"]
+        return bearer
+
+    def need(self, scope: Scope) -> None:
+        """Go on only if the caller's token is for such calls.
+
+        Raises:
+            Refused: It is not.
+        """
+        bearer = self.bearer
+        if not bearer.may(scope):
+            has = ", ".join(sorted(bearer.scopes))
+            raise Refused(
+                WRONG_SCOPE,
+                f"this takes a token with the scope {scope}, yours has {has}: planrun token create --scope {scope}",
+            )
+
+    def need_namespace(self, namespace: str) -> None:
+        """Go on only if the caller's token is for this namespace; empty: for all there are.
+
+        Raises:
+            Refused: It is not.
+        """
+        bearer = self.bearer
+        if bearer.namespaces is None or bearer.sees(namespace):
+            return
+        what = f"the namespace {namespace!r:.80}" if namespace else "all namespaces"
+        own = ", ".join(sorted(bearer.namespaces))
+        raise Refused(FOREIGN_NAMESPACE, f"this takes a token for {what}, yours is for {own}")
+
     async def job(self, namespace: str | None) -> AsyncJobHandle:
-        """The job in the path, by its id or a request id.
+        """The job in the path, by its id or a request id. One of a namespace that is not the caller's is unknown.
 
         Raises:
             UnknownJob: No such job.
         """
-        return await self.client.job(self.request.path_params["job"], namespace=namespace)
+        name, own = self.request.path_params["job"], self.bearer.namespaces
+        if own is None:
+            return await self.client.job(name, namespace=namespace)
+        for one in sorted(own if namespace is None else own & {namespace}):
+            try:
+                return await self.client.job(name, namespace=one)
+            except UnknownJob:
+                continue
+        where = namespace or " or ".join(sorted(own))
+        raise UnknownJob(f"no job or request {name} in namespace {where}; look at the id and at the namespace")
 
     async def while_wanted(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for something while the caller is there and the server goes on.

@@ -39,7 +39,14 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Each operation names the scope that the token must have. No token is asked for "
+                    "where none was ever made.",
+                }
+            },
         },
     }
 
@@ -89,7 +96,7 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
             **{str(status): _response(body) for status, body in route.replies.items()},
             **{str(status): _problem(faults) for status, faults in _by_status(route.all_faults).items()},
         },
-        "security": [{}] if route.is_open else [{}, {"token": []}],
+        "security": [{}] if route.scope is None else [{}, {"token": [str(route.scope)]}],
     }
     if (body := route.takes.get("body")) is not None:
         operation["requestBody"] = {

@@ -55,6 +55,8 @@ class Fault:
 
 BAD_JSON = Fault("bad-json", 400, "The body is no JSON")
 NO_TOKEN = Fault("no-token", 401, "The token is missing or wrong")
+WRONG_SCOPE = Fault("wrong-scope", 403, "The token is not for such calls")
+FOREIGN_NAMESPACE = Fault("foreign-namespace", 403, "The token is not for this namespace")
 FOREIGN_HOST = Fault("foreign-host", 403, "The address in use is not this server's")
 FOREIGN_PAGE = Fault("foreign-page", 403, "A page of another site asked for this")
 NO_ROUTE = Fault("no-such-route", 404, "There is nothing at this path")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import msgspec
 from starlette.responses import Response
 
+from planrun.core.access import Scope
 from planrun.core.messages import CancelReply, JobRow, Struct
 from planrun.core.why import Why
 from planrun.web import files, following, jobs, operating
@@ -36,6 +37,7 @@ from planrun.web.problems import (
     BUG,
     CONFLICT,
     FOREIGN_HOST,
+    FOREIGN_NAMESPACE,
     FOREIGN_PAGE,
     INVALID,
     LEDGER_BUSY,
@@ -51,6 +53,7 @@ from planrun.web.problems import (
     STORAGE,
     TOO_LARGE,
     UNKNOWN_JOB,
+    WRONG_SCOPE,
     Fault,
 )
 
@@ -66,7 +69,7 @@ class Route:
     """Attributes:
     replies: Status → what the body is: a struct, a media type, or None for no body.
     faults: Problems of its own, beside those that follow from what it takes.
-    is_open: It needs no token.
+    scope: What the caller's token must be for; None: it needs none.
     """
 
     method: str
@@ -74,7 +77,7 @@ class Route:
     function: Callable[..., Awaitable[Response]]
     replies: Mapping[int, type[Struct] | str | None]
     faults: tuple[Fault, ...] = ()
-    is_open: bool = False
+    scope: Scope | None = Scope.SUBMIT
 
     @property
     def takes(self) -> Mapping[str, type[msgspec.Struct]]:
@@ -86,8 +89,8 @@ class Route:
     def all_faults(self) -> tuple[Fault, ...]:
         """Every problem that it may answer with."""
         faults = [*ALWAYS, *self.faults]
-        if not self.is_open:
-            faults.append(NO_TOKEN)
+        if self.scope is not None:
+            faults += (NO_TOKEN, WRONG_SCOPE)
         if "body" in self.takes:
             faults += WITH_BODY
         if "{job}" in self.path:
@@ -96,11 +99,12 @@ class Route:
 
 
 JOB = "/v1/jobs/{job}"
+OPERATE = Scope.OPERATE
 
 ROUTES = (
-    Route("POST", "/v1/jobs", jobs.submit, {201: SubmitReply, 200: SubmitReply}, (CONFLICT,)),
-    Route("POST", "/v1/bulk", jobs.submit_bulk, {200: BulkReply}, (CONFLICT,)),
-    Route("GET", "/v1/jobs", jobs.list_jobs, {200: JobPage}),
+    Route("POST", "/v1/jobs", jobs.submit, {201: SubmitReply, 200: SubmitReply}, (CONFLICT, FOREIGN_NAMESPACE)),
+    Route("POST", "/v1/bulk", jobs.submit_bulk, {200: BulkReply}, (CONFLICT, FOREIGN_NAMESPACE)),
+    Route("GET", "/v1/jobs", jobs.list_jobs, {200: JobPage}, (FOREIGN_NAMESPACE,)),
     Route("GET", JOB, jobs.show, {200: JobRow}),
     Route("GET", f"{JOB}/wait", following.wait, {200: JobAnswer, 202: JobRow}, (STOPPING,)),
     Route("GET", f"{JOB}/stream", following.stream, {200: following.EVENT_STREAM, 204: None}),
@@ -120,12 +124,12 @@ ROUTES = (
     Route("POST", f"{JOB}/retry", jobs.retry, {201: RetryReply}),
     Route("GET", "/v1/kinds", operating.kinds, {200: KindList}),
     Route("GET", "/v1/workers", operating.workers, {200: WorkerList}),
-    Route("GET", "/v1/drains", operating.drains, {200: DrainList}),
-    Route("POST", "/v1/drains", operating.drain, {200: DrainReply}),
-    Route("POST", "/v1/drains/undo", operating.undrain, {200: UndrainReply}),
-    Route("GET", "/v1/counts", operating.counts, {200: Counts}),
+    Route("GET", "/v1/drains", operating.drains, {200: DrainList}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("POST", "/v1/drains", operating.drain, {200: DrainReply}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("POST", "/v1/drains/undo", operating.undrain, {200: UndrainReply}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("GET", "/v1/counts", operating.counts, {200: Counts}, (FOREIGN_NAMESPACE,)),
     Route("GET", "/v1/pauses", operating.pauses, {200: PauseList}),
-    Route("POST", "/v1/pauses", operating.pause, {200: PauseReply}),
-    Route("POST", "/v1/pauses/resume", operating.resume, {200: ResumeReply}),
-    Route("GET", "/v1/health", operating.health, {200: Health}, is_open=True),
+    Route("POST", "/v1/pauses", operating.pause, {200: PauseReply}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("POST", "/v1/pauses/resume", operating.resume, {200: ResumeReply}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("GET", "/v1/health", operating.health, {200: Health}, scope=None),
 )

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import socket
 import threading
+from contextlib import aclosing
 
 import uvicorn
 
@@ -15,6 +16,8 @@ from planrun.config import TOKEN_VARIABLE
 from planrun.core.errors import Invalid
 from planrun.web.app import build_app
 from planrun.web.calls import Followers
+from planrun.web.guard import Guard
+from planrun.wiring import open_keyring
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +26,11 @@ HEADERS_BYTES_MAX = 32 * 1024
 BACKLOG = 256
 
 
-def open_socket(listen: str, *, token: str) -> socket.socket:
+def open_socket(listen: str, *, is_guarded: bool) -> socket.socket:
     """Listen at HOST:PORT; port 0: any free one.
+
+    Args:
+        is_guarded: Callers must have a token.
 
     Raises:
         Invalid: Not an address of this machine, or taken, or open to others without a token; says what to do.
@@ -34,9 +40,10 @@ def open_socket(listen: str, *, token: str) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError):
         raise Invalid(f"--listen {listen}: no such host; use 127.0.0.1:{port} or an address of this machine") from None
-    if not token and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+    if not is_guarded and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
         raise Invalid(
-            f"--listen {listen}: others can reach that; set {TOKEN_VARIABLE} to a secret that callers must send"
+            f"--listen {listen}: others can reach that; make a token that callers must send (planrun token create), "
+            f"or set {TOKEN_VARIABLE} to a secret"
         )
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -91,9 +98,10 @@ class HttpServer:
 
     async def _serve(self) -> None:
         followers = Followers()
-        async with AsyncClient(self._url) as client:
+        guard = Guard(secret=self._token, keyring=open_keyring(self._url))
+        async with AsyncClient(self._url) as client, aclosing(guard):
             config = uvicorn.Config(
-                build_app(client, token=self._token, followers=followers),
+                build_app(client, guard=guard, followers=followers),
                 http="h11",
                 h11_max_incomplete_event_size=HEADERS_BYTES_MAX,
                 ws="none",

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
+from planrun.core.errors import Invalid
+from planrun.core.flows import lane_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
+from planrun.core.routes import Outlets
+from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
+from planrun.ledger.fleet import FleetLedger
+from planrun.ledger.keyring import Keyring
 from planrun.ledger.sqlite.blocking import BlockingLedger
+from planrun.ledger.sqlite.chronicle import SqliteChronicle
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
+from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
-from planrun.transport.contract import WorkerTransport
+from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
+
+
+def open_fleet_ledger(url: str, *, clock: Clock | None = None, broker_prefix: str | None = None) -> FleetLedger:
+    """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
+
+    Args:
+        broker_prefix: Of the fleet's own queues; None: it has no broker.
+
+    Raises:
+        Invalid, LedgerUnusable: As `open_ledger`.
+    """
+    outlets = Outlets(programs=False, broker_prefix=broker_prefix)
+    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True, outlets=outlets)
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
@@ -33,9 +55,30 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
     return SqliteLedger(place_of(url), clock or SystemClock.open_system(), wait_s=wait_s)
 
 
+def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:
+    """Open the access tokens of the ledger at an address.
+
+    Raises:
+        Invalid: Not the address of a file.
+        LedgerUnusable: The file must not be opened here; the text says why.
+    """
+    return SqliteKeyring(place_of(url), clock or SystemClock.open_system())
+
+
 def blocking_view(ledger: Ledger) -> Ledger | None:
     """The same open ledger for callers without an event loop: its verbs never suspend. None: it has no such view."""
     return BlockingLedger(ledger) if isinstance(ledger, SqliteLedger) else None
+
+
+def chronicle_of(ledger: Ledger) -> Chronicle:
+    """The second port of a ledger that this process owns.
+
+    Raises:
+        Invalid: It is owned by another process.
+    """
+    if not isinstance(ledger, SqliteLedger):
+        raise Invalid("only the process that has the ledger's file open can look after its generations")
+    return SqliteChronicle(ledger)
 
 
 def open_store(url: str) -> Store:
@@ -43,8 +86,24 @@ def open_store(url: str) -> Store:
     return FilesystemStore(place_of(url).store)
 
 
-def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransport:
-    """A worker's end of the transport."""
+def open_transport(
+    ledger: Ledger, clock: Clock, row: WorkerRow, *, broker: str = "", broker_prefix: str = ""
+) -> WorkerTransport:
+    """A worker's end of the transport.
+
+    Args:
+        broker: Address of a RabbitMQ; empty: offers are read from the ledger.
+
+    Raises:
+        Invalid: Not such an address, or what is needed for it is not installed.
+    """
+    if broker:
+        rabbitmq = _rabbitmq()
+        told = rabbitmq.broker_at(broker, broker_prefix)
+        worker: WorkerTransport = rabbitmq.RabbitWorker(
+            told, ledger, clock, incarnation=row.incarnation, lane=lane_of(row)
+        )
+        return worker
     query = OfferQuery(
         namespaces=row.namespaces,
         handlers=tuple(handler for handler in row.handlers if not handler.missing),
@@ -52,6 +111,30 @@ def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransp
         limit=row.slots,
     )
     return EmbeddedTransport(ledger, clock, row.incarnation, query)
+
+
+def open_fleet_transport(clock: Clock, *, broker: str, broker_prefix: str, generation: int) -> FleetTransport:
+    """The orchestrator's end of the transport. It connects when it is used.
+
+    Args:
+        generation: Of the ledger.
+
+    Raises:
+        Invalid: As `open_transport`.
+    """
+    rabbitmq = _rabbitmq()
+    told = rabbitmq.broker_at(broker, broker_prefix)
+    fleet: FleetTransport = rabbitmq.RabbitFleet(told, clock, generation=generation)
+    return fleet
+
+
+def _rabbitmq() -> ModuleType:
+    """Imported by whoever has a broker: nobody else needs its client."""
+    try:
+        from planrun.transport.rabbitmq import ends  # noqa: PLC0415
+    except ImportError as error:
+        raise Invalid(f"a broker needs {error.name}: pip install 'planrun[rabbitmq]'") from None
+    return ends
 
 
 def scratch_root(place: Place, chosen: Path | None) -> Path:

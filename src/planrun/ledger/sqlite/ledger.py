@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import apsw
+from msgspec import structs
 
 from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.coverage import OpenJobs
 from planrun.core.drains import Drain, DrainRequest
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
+from planrun.core.flows import Astray
 from planrun.core.history import What
 from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
+from planrun.core.lease import fleet_lease_ms
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
@@ -45,6 +48,7 @@ from planrun.core.messages import (
 )
 from planrun.core.offers import Offer, OfferQuery
 from planrun.core.pauses import Pause, PauseRequest
+from planrun.core.routes import EMBEDDED, Outlets
 from planrun.core.why import Outlook
 from planrun.ledger.sqlite.database import back_up, connect, refusals_in_words, refuse_unsafe, trouble
 from planrun.ledger.sqlite.identity import Identity
@@ -76,11 +80,15 @@ WAIT_S = 10.0
 class SqliteLedger:
     """One process's handle on the file. Made by `open_sqlite`; used from one event loop."""
 
-    def __init__(self, place: Place, clock: Clock, *, wait_s: float = WAIT_S) -> None:
+    def __init__(
+        self, place: Place, clock: Clock, *, wait_s: float = WAIT_S, is_fleet: bool = False, outlets: Outlets = EMBEDDED
+    ) -> None:
         """Open the file, creating or migrating it.
 
         Args:
             wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
+            is_fleet: Those who hold leases live on other machines, by clocks of their own.
+            outlets: Where its answers can be sent; a submit that wants another way is refused.
 
         Raises:
             LedgerUnusable: The file must not be opened here; the text says why.
@@ -88,6 +96,8 @@ class SqliteLedger:
         self._place = place
         self._clock = clock
         self._wait_s = wait_s
+        self._outlets = outlets
+        self._is_fleet = is_fleet
         with refusals_in_words(place.ledger):
             refuse_unsafe(place)
             is_up_to_date = place.ledger.exists() and is_current(place.ledger)  # refused: nothing is made beside it
@@ -119,6 +129,7 @@ class SqliteLedger:
     # --- clients ---
 
     async def submit(self, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
+        self._outlets.check(route for request in requests for route in request.subscribers)
         return await self._write(partial(intake.submit, requests=requests))
 
     async def cancel(self, request: CancelRequest) -> CancelReply:
@@ -172,8 +183,8 @@ class SqliteLedger:
     async def drains(self, limit: int) -> list[Drain]:
         return await self._read(partial(draining.drains, limit=limit))
 
-    async def job_ids(self, prefix: str, limit: int) -> list[str]:
-        return await self._read(partial(reading.job_ids, prefix=prefix, limit=limit))
+    async def job_ids(self, namespace: str | None, prefix: str, limit: int) -> list[str]:
+        return await self._read(partial(reading.job_ids, namespace=namespace, prefix=prefix, limit=limit))
 
     async def ended(self, since_ms: int) -> dict[str, int]:
         return await self._read(partial(reading.ended, since_ms=since_ms))
@@ -199,10 +210,12 @@ class SqliteLedger:
         return await self.grant_first([request])
 
     async def grant_first(self, requests: Sequence[GrantRequest]) -> Granted | Refused:
-        return await self._write(partial(holding.grant_first, requests=requests))
+        asked = [structs.replace(each, lease_ms=self._lease_ms(each.lease_ms)) for each in requests]
+        return await self._write(partial(holding.grant_first, requests=asked))
 
     async def renew(self, request: RenewRequest) -> list[Standing]:
-        return await self._write(partial(holding.renew, request=request), urgent=True)
+        [standings] = await self.renew_all([request])
+        return standings
 
     async def standing(self, lease: Lease, intent: Sequence[Output]) -> Standing:
         return await self._write(partial(holding.standing, lease=lease, intent=intent), urgent=True)
@@ -233,8 +246,8 @@ class SqliteLedger:
     async def adopt_epoch(self) -> int:
         return await self._write(duties.adopt_epoch)
 
-    async def expire(self, *, stamp_ms: int) -> int:
-        return await self._write(partial(self._expire, stamp_ms=stamp_ms))
+    async def expire(self, *, stamp_ms: int, incarnation: str | None = None) -> int:
+        return await self._write(partial(self._expire, stamp_ms=stamp_ms, incarnation=incarnation))
 
     async def bury(self, incarnation: str, *, who: str) -> int:
         return await self._write(partial(duties.bury, incarnation=incarnation, who=who), urgent=True)
@@ -258,6 +271,9 @@ class SqliteLedger:
 
     async def confirm(self, msg_id: str, *, what: What | None = None, detail: str = "") -> None:
         await self._write(partial(answers.confirm, msg_id=msg_id, what=what, detail=detail))
+
+    async def park(self, msg_id: str, *, detail: str) -> bool:
+        return await self._write(partial(retention.park, msg_id=msg_id, detail=detail))
 
     async def holder_of(self, namespace: str, name: str) -> str | None:
         return await self._read(partial(answers.holder_of, namespace=namespace, name=name))
@@ -287,6 +303,29 @@ class SqliteLedger:
     async def backup(self, path: str) -> None:
         await asyncio.get_running_loop().run_in_executor(self._reading, back_up, self._reader, Path(path))
 
+    # --- the orchestrator of a fleet ---
+
+    async def renew_all(self, requests: Sequence[RenewRequest]) -> list[list[Standing]]:
+        asked = [structs.replace(each, lease_ms=self._lease_ms(each.lease_ms)) for each in requests]
+        return await self._write(partial(holding.renew, requests=asked), urgent=True)
+
+    async def begin_beats(self) -> int:
+        return await self._write(duties.begin_beats, urgent=True)
+
+    async def rearm(self, *, beat_epoch: int) -> int:
+        return await self._write(partial(duties.rearm, beat_epoch=beat_epoch), urgent=True)
+
+    async def silent(self, *, stamp_ms: int) -> dict[str, int]:
+        return await self._read(partial(duties.silent, stamp_ms=stamp_ms))
+
+    async def astray(self, job_ids: Collection[str]) -> list[Astray]:
+        return await self._read(partial(duties.astray, job_ids=job_ids))
+
+    def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
+        self._writer.watch(changed)
+
+    # --- for all ---
+
     async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
         await self._wakeup.changed(timeout_s=timeout_s, about=about)
 
@@ -302,12 +341,15 @@ class SqliteLedger:
 
     # --- inside ---
 
-    def _expire(self, tx: Tx, *, stamp_ms: int) -> int:
+    def _lease_ms(self, asked_ms: int) -> int:
+        return fleet_lease_ms(asked_ms) if self._is_fleet else asked_ms
+
+    def _expire(self, tx: Tx, *, stamp_ms: int, incarnation: str | None) -> int:
         """Not while holders could not renew because of the file: then this only finds out that it can be written.
 
         It is asked a little ahead, too. What was written then is what is known of the file when the lease ends.
         """
-        ended = duties.expire(tx, stamp_ms=stamp_ms) if self._writer.is_settled() else 0
+        ended = duties.expire(tx, stamp_ms=stamp_ms, incarnation=incarnation) if self._writer.is_settled() else 0
         return ended or duties.knock(tx)
 
     async def _write(self, verb: Callable[[Tx], T], *, urgent: bool = False) -> T:

@@ -99,6 +99,7 @@ class Writer:
         self._pause = threading.Event()
         self._writing = threading.RLock()  # whose thread has the connection
         self._begun: list[Call] = []
+        self._watchers: list[Callable[[frozenset[str] | None], None]] = []
         self._closed = self._ended = False
         self._thread = threading.Thread(target=self._run, name="planrun-ledger-writer", daemon=True)
         self._thread.start()
@@ -131,6 +132,10 @@ class Writer:
             if not call.answer.done():
                 self._bell.put(None)
         return call.answer
+
+    def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
+        """Call back after every commit of this process, on the thread that made it."""
+        self._watchers.append(changed)
 
     def is_settled(self) -> bool:
         """For a verb that runs now: could everybody write lately, so that silence means something?"""
@@ -240,12 +245,17 @@ class Writer:
             if changed and whole:
                 self._access.wrote(asked_s=self._asked_s)
         if changed:
-            self._wakeup.touch(tx.about if whole else None)
+            self._tell(frozenset(tx.about) if whole else None)
         for call, answer in answers:
             if isinstance(answer, BaseException):
                 call.answer.set_exception(answer)
             else:
                 call.answer.set_result(answer)
+
+    def _tell(self, about: frozenset[str] | None) -> None:
+        self._wakeup.touch(about)
+        for changed in self._watchers:
+            changed(about)
 
     def _begin(self) -> SqliteTx:
         try:

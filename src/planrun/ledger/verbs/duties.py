@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 
+from planrun.core.flows import Astray
 from planrun.core.keeping import Garbage
-from planrun.core.life import State
+from planrun.core.life import Outcome, State
 from planrun.core.messages import Checkpoint, Due, Lease, Message, Output
 from planrun.ledger.tx import Tx, dump, load, one
 from planrun.ledger.verbs.ending import lose, overdue
 from planrun.ledger.verbs.fleet import SLICE, worker_row
+from planrun.ledger.verbs.holding import next_token
 
 UPLOAD_AGE_MAX_MS = 7 * 86_400_000  # an attempt that nobody knows to be dead writes no longer than this
 WALL_STEP_MS = 60_000  # less is drift, which ordinary signs of life outrun
@@ -38,7 +41,7 @@ def due(tx: Tx) -> Due:
 
 
 def adopt_epoch(tx: Tx) -> int:
-    """The machine was rebooted: nobody of the other boot lives, and its clock means nothing here.
+    """The machine was rebooted: its old clock means nothing here, and nobody of the other boot lives, but in a fleet.
 
     In the same boot it only follows a wall clock that was stepped.
     """
@@ -46,6 +49,9 @@ def adopt_epoch(tx: Tx) -> int:
     if known is not None and known["v"] == tx.now.epoch:
         _follow_wall_clock(tx)
         return 0
+    beat_epoch = one(tx, "meta", k="beat_epoch")
+    if beat_epoch is not None:  # a fleet's ledger: those who hold leases live on other machines
+        rearm(tx, beat_epoch=beat_epoch["v"])
     ended = tx.rows("foreign_leases", epoch=tx.now.epoch)
     for row in ended:
         lose(tx, row["job_id"], "the machine was rebooted", who="reboot", stopped=True)
@@ -71,9 +77,39 @@ def _follow_wall_clock(tx: Tx) -> None:
     tx.rows("set_meta", k="epoch_offset_ms", v=offset_ms)
 
 
-def expire(tx: Tx, *, stamp_ms: int) -> int:
+def begin_beats(tx: Tx) -> int:
+    """A new epoch of the heartbeats: a number above all earlier ones, also those before a restore."""
+    epoch = next_token(tx)
+    tx.rows("set_meta", k="beat_epoch", v=epoch)
+    return epoch
+
+
+def rearm(tx: Tx, *, beat_epoch: int) -> int:
+    """Give every running lease its full length again, unless another epoch of the heartbeats has begun."""
+    values = {"now_ms": tx.now.boot_ms, "clock_epoch": tx.now.epoch, "beat_epoch": beat_epoch}
+    return len(tx.rows("rearm", **values))
+
+
+def silent(tx: Tx, *, stamp_ms: int) -> dict[str, int]:
+    """How many leases of each worker ran out at or before the stamp."""
+    return Counter(row["incarnation"] for row in tx.rows("silent", stamp_ms=stamp_ms))
+
+
+def astray(tx: Tx, job_ids: Collection[str]) -> list[Astray]:
+    """The attempts of these jobs that were ended over the head of their worker."""
+    return [
+        Astray(
+            incarnation=row["incarnation"],
+            lease=Lease(job_id=row["job_id"], attempt=row["attempt"], token=row["token"]),
+            status="canceled" if row["outcome"] == Outcome.CANCELED else "lost",
+        )
+        for row in tx.rows("astray", job_ids=dump(list(job_ids)))
+    ]
+
+
+def expire(tx: Tx, *, stamp_ms: int, incarnation: str | None = None) -> int:
     """End leases that ran out at or before the stamp, which was read before anybody waited for the ledger."""
-    rows = tx.rows("expired", stamp_ms=stamp_ms, limit=SLICE)
+    rows = tx.rows("expired", stamp_ms=stamp_ms, incarnation=incarnation, limit=SLICE)
     for row in rows:
         lose(tx, row["job_id"], "its lease ran out without a sign of its worker", who="sweeper", stopped=False)
     return len(rows)

@@ -8,6 +8,7 @@ from typing import Any
 from planrun.core.history import What
 from planrun.core.life import State
 from planrun.core.messages import (
+    Beat,
     Checkpoint,
     CheckpointRequest,
     Granted,
@@ -23,6 +24,7 @@ from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.pausing import open_pauses
+from planrun.ledger.verbs.recovering import accuse, is_ahead, suspect
 from planrun.ledger.verbs.versions import refuse_outdated
 from planrun.trip import trip
 
@@ -121,7 +123,10 @@ def _why_not(tx: Tx, request: GrantRequest) -> str:
     if job["ended_at_ms"] is not None:
         return "ended"
     if request.attempt != job["attempt"]:
-        return "stale" if request.attempt < job["attempt"] else "ahead"
+        if request.attempt < job["attempt"]:
+            return "stale"
+        suspect(tx, f"attempt {request.attempt} of job {job['job_id']} was offered, and it is at {job['attempt']}")
+        return "ahead"
     if job["state"] == State.RUNNING:
         return "running"
     if job["not_before_ms"] > tx.now.boot_ms:
@@ -129,18 +134,22 @@ def _why_not(tx: Tx, request: GrantRequest) -> str:
     return "paused" if find_pause(open_pauses(tx), namespace=job["namespace"], kind=job["kind"]) is not None else ""
 
 
-def renew(tx: Tx, request: RenewRequest) -> list[Standing]:
-    """Extend every lease that is still held, and say what became of the others."""
-    tx.rows("see_worker", incarnation=request.incarnation, wall_ms=tx.now.wall_ms)
-    standings = []
-    for beat in request.beats:
-        lease = beat.lease
-        held = tx.rows("renew", **_fence(lease), now_ms=tx.now.boot_ms, lease_ms=request.lease_ms)
-        if held and (beat.fraction is not None or beat.message is not None):
-            said = {"fraction": beat.fraction, "message": beat.message, "wall_ms": tx.now.wall_ms}
-            tx.rows("say_progress", **_fence(lease), **said)
-        standings.append(HELD if held else lost_or_canceled(tx, lease))
-    return standings
+def renew(tx: Tx, requests: Sequence[RenewRequest]) -> list[list[Standing]]:
+    """Extend every lease that is still held, of many workers at once, and say what became of the others."""
+    tx.rows("see_workers", incarnations=dump([request.incarnation for request in requests]), wall_ms=tx.now.wall_ms)
+    beats = [(*_identity(beat.lease), request.lease_ms) for request in requests for beat in request.beats]
+    rows = tx.rows("renew", beats=dump(beats), now_ms=tx.now.boot_ms) if beats else []
+    held = {(row["job_id"], row["attempt"], row["token"]) for row in rows}
+    return [[_renewed(tx, beat, is_held=_identity(beat.lease) in held) for beat in each.beats] for each in requests]
+
+
+def _renewed(tx: Tx, beat: Beat, *, is_held: bool) -> Standing:
+    if not is_held:
+        return lost_or_canceled(tx, beat.lease)
+    if beat.fraction is not None or beat.message is not None:
+        said = {"fraction": beat.fraction, "message": beat.message, "wall_ms": tx.now.wall_ms}
+        tx.rows("say_progress", **_fence(beat.lease), **said)
+    return HELD
 
 
 def standing(tx: Tx, lease: Lease, intent: Sequence[Output]) -> Standing:
@@ -184,9 +193,15 @@ def lost_or_canceled(tx: Tx, lease: Lease) -> Standing:
         return Standing(status="lost", why="the ledger does not know the job")
     if owns(job, lease):
         return Standing(status="lost", why="an older checkpoint")
+    if is_ahead(tx, lease):
+        accuse(tx, f"somebody holds token {token_shown(lease.token)} for job {lease.job_id}")
     if job["state"] == State.CANCELED:
         return Standing(status="canceled", why="canceled by request")
     return Standing(status="lost", why=f"the job is {job['state']} at attempt {job['attempt']}")
+
+
+def _identity(lease: Lease) -> tuple[str, int, int]:
+    return lease.job_id, lease.attempt, lease.token
 
 
 def _fence(lease: Lease) -> dict[str, Any]:

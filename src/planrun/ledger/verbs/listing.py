@@ -1,19 +1,22 @@
 """A page of jobs, newest first, in a time that does not grow with the ledger.
 
 Which jobs are on it is found in indexes alone; then those few rows are read. A filter by namespace, kind, version or
-state asks the tally which sets of jobs match, and each of them for the newest of its own.
+state asks the counts which sets of jobs match, and each of them for the newest of its own.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from planrun.core.life import State
 from planrun.core.listing import ListQuery
 from planrun.core.messages import JobRow
 from planrun.ledger.tx import Tx, dump, one
 from planrun.ledger.verbs.reading import job_row
 
 ID_MAX = 2**63 - 1
+# What has ended has an index of each set. What waits is found in its line, what runs among those that do.
+_NEWEST = {State.QUEUED: "newest_queued", State.RUNNING: "newest_running"}
 
 
 def jobs(tx: Tx, query: ListQuery) -> tuple[list[JobRow], int | None]:
@@ -32,13 +35,24 @@ def _ids(tx: Tx, query: ListQuery, *, limit: int) -> list[int]:
         "since_ms": query.since_ms,
         "limit": limit,
     }
+    among = query.namespaces
     if query.key is not None:
-        return [row["id"] for row in tx.rows("newest_of_key", key=query.key, **sets, **span, since_id=first)]
-    if not any(sets.values()):
+        named = [{**sets, "namespace": one} for one in among or () if query.namespace in (None, one)]
+        looks = [sets] if among is None else named
+        rows = [
+            row for look in looks for row in tx.rows("newest_of_key", key=query.key, **look, **span, since_id=first)
+        ]
+        return sorted((row["id"] for row in rows), reverse=True)[:limit]
+    if among is None and not any(sets.values()):
         return [row["id"] for row in tx.rows("newest", **span, since_id=first)]
     found: list[int] = []
+    if query.state == State.RUNNING:  # so they are shown
+        found = [row["id"] for row in tx.rows("newest_closing", **sets, **span, since_id=first)]
     for one_set in tx.rows("sets", **sets):
-        rows = tx.rows("newest_of_set", **one_set, **span, since_id=first)
+        if among is not None and one_set["namespace"] not in among:
+            continue
+        statement = _NEWEST.get(one_set["state"], "newest_of_set")
+        rows = tx.rows(statement, **one_set, **span, since_id=first, closing_too=query.state is None)
         found = sorted((*found, *(row["id"] for row in rows)), reverse=True)[:limit]
         if len(found) == limit:
             first = found[-1]  # what is older does not come onto this page
@@ -46,6 +60,7 @@ def _ids(tx: Tx, query: ListQuery, *, limit: int) -> list[int]:
 
 
 def _first_since(tx: Tx, since_ms: int) -> int:
-    """The oldest job that was created since then; the wall clock may have been set back, so not simply the next one."""
+    """No older job was created since then; the clock may have been set back, so this is not simply the next one."""
     row = one(tx, "first_since", since_ms=since_ms)
-    return ID_MAX if row is None or row["id"] is None else row["id"]
+    assert row is not None, "the ledger has lost its counter"
+    return int(row["id"])

@@ -1,1 +1,1 @@
-SELECT state, sum(jobs) AS jobs FROM tally WHERE :namespace IS NULL OR namespace = :namespace GROUP BY state;
+SELECT state, sum(jobs) AS jobs FROM counted WHERE :namespace IS NULL OR namespace = :namespace GROUP BY state;

@@ -1,1 +1,1 @@
-SELECT DISTINCT namespace FROM tally;
+SELECT DISTINCT namespace FROM counted;

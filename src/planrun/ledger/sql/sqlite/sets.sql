@@ -1,7 +1,6 @@
 SELECT namespace, kind, version, state
-  FROM tally
- WHERE jobs > 0
-   AND (:namespace IS NULL OR namespace = :namespace)
+  FROM counted
+ WHERE (:namespace IS NULL OR namespace = :namespace)
    AND (:kind IS NULL OR kind = :kind)
    AND (:version IS NULL OR version = :version)
    AND (:state IS NULL OR state = :state);

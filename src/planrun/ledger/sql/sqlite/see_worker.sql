@@ -1,3 +1,0 @@
--- A sign of life of a worker, for people and for routing.
--- Fence: none needed; a time stamp decides no lease.
-UPDATE worker SET seen_at_ms = :wall_ms WHERE incarnation = :incarnation;

@@ -1,0 +1,1 @@
+SELECT incarnation FROM job WHERE state = 'running' AND lease_until_ms <= :stamp_ms;
