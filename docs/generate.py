@@ -244,7 +244,7 @@ def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-FOR_EVER = {"worker", "up"}
+FOR_EVER = {"orchestrator", "worker", "up"}
 SHAPES: Mapping[str, type] = {
     "Job": JobRow,
     "Attempt": AttemptRow,

@@ -10,14 +10,19 @@ from typing import Any
 
 import msgspec
 
-from planrun.web.problems import Fault, Problem
+from planrun.core.problems import Problem
+from planrun.web.problems import Fault
 from planrun.web.routes import TEXT, Route
 
 REF = "#/components/schemas/{name}"
 PLACE = re.compile(r"{([a-z_]+)}")
 FIELD = re.compile(r"([a-z_]+(?:, [a-z_]+)*): (.*)")
 IN = {"query": "query", "headers": "header"}
-PLACES = {"job": "Job id, or the request id of its submit.", "output": "Name of an output, as the answer has it."}
+PLACES = {
+    "job": "Job id, or the request id of its submit.",
+    "output": "Name of an output, as the answer has it.",
+    "verb": "Name of a verb of the ledger.",
+}
 
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
