@@ -33,6 +33,9 @@ CARRIED_BY = {
     "WITHOUT_OUTBOX": ("src/planrun/ledger/verbs/ending.py", "owe_answer(tx, job_id)"),
     "WITHOUT_SWEEPER": ("src/planrun/orchestrator/sweeper.py", "self._ledger.expire("),
     "WITHOUT_STICKY_EXPIRY": ("src/planrun/core/lease.py", "if self.expired or now_ms >= self.trusted_until_ms:"),
+    "WITHOUT_BARRIER": ("src/planrun/orchestrator/beats.py", "await self._expiry.end(stamp_ms=made_ms, now_ms=now_ms)"),
+    "WITHOUT_REARM": ("src/planrun/orchestrator/beats.py", "await self._ledger.rearm(beat_epoch=epoch)"),
+    "WITHOUT_INBOX": ("src/planrun/inbox.py", "ON CONFLICT DO NOTHING"),
     "FROM_THE_CONFIRM": ("src/planrun/core/lease.py", "sent_ms + self.lease_ms"),
 }
 # What the models make of each statement that moves a job.
