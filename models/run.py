@@ -31,7 +31,7 @@ CARRIED_BY = {
     "WITHOUT_REPEATED_SETTLE": ("src/planrun/ledger/verbs/ending.py", 'result["token"] == lease.token'),
     "WITHOUT_WINNER_KEPT": (f"{SQL}/garbage.sql", "r.token AS winner"),
     "WITHOUT_OUTBOX": ("src/planrun/ledger/verbs/ending.py", "owe_answer(tx, job_id)"),
-    "WITHOUT_SWEEPER": ("src/planrun/orchestrator/sweeper.py", "self._ledger.expire("),
+    "WITHOUT_SWEEPER": ("src/planrun/orchestrator/expiry.py", "self._ledger.expire("),
     "WITHOUT_STICKY_EXPIRY": ("src/planrun/core/lease.py", "if self.expired or now_ms >= self.trusted_until_ms:"),
     "WITHOUT_BARRIER": ("src/planrun/orchestrator/beats.py", "await self._expiry.end(stamp_ms=made_ms, now_ms=now_ms)"),
     "WITHOUT_REARM": ("src/planrun/orchestrator/beats.py", "await self._ledger.rearm(beat_epoch=epoch)"),
@@ -44,6 +44,8 @@ MODELLED = {
     "requeue": "requeue",
     "end_running": "end_job",
     "end_queued": "Canceler",
+    "adopt_end": "answer = manifest",
+    "end_elsewhere": "manifest != 0 -> ends = 1",
 }
 CLAIMS = {
     "ends<=1": "S1",
