@@ -83,7 +83,7 @@ def existing(url: str | None) -> Place:
         LedgerUnusable: There is none.
     """
     place = place_of(url_from(url))
-    if not place.ledger.exists():
+    if not place.is_remote and not place.ledger.exists():
         raise LedgerUnusable(
             f"there is no ledger at {place.ledger}; name it with --url or {URL_VARIABLE}, or submit a first job"
         )

@@ -276,7 +276,7 @@ class Looking:
 
     def _unknown(self, job: str, namespace: str | None = None) -> UnknownJob:
         where = "" if namespace is None else f" in namespace {namespace}"
-        return UnknownJob(f"no job or request {job}{where} in {self._place.ledger}; `planrun list` shows all")
+        return UnknownJob(f"no job or request {job}{where} in {self._place.shown}; `planrun list` shows all")
 
     @property
     def _ledger(self) -> Ledger:

@@ -20,6 +20,7 @@ from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_body, read_headers, read_query
 from planrun.web.door import Door
 from planrun.web.guard import Guard
+from planrun.web.ledger import Served
 from planrun.web.openapi import document
 from planrun.web.page import POLICY, page_of
 from planrun.web.problems import BUG, NO_ROUTE, STORAGE, WRONG_METHOD, Refused, problem_response
@@ -47,17 +48,25 @@ EVERY_ROUTE = (
 )
 
 
-def build_app(client: AsyncClient, *, guard: Guard | None = None, followers: Followers | None = None) -> Starlette:
+def build_app(
+    client: AsyncClient,
+    *,
+    guard: Guard | None = None,
+    followers: Followers | None = None,
+    served: Served | None = None,
+) -> Starlette:
     """The API over an open client.
 
     Args:
         guard: Knows the callers; None: nobody needs a token.
         followers: Whoever stops the server stops these first.
+        served: The ledger itself, for a fleet; None: it is not served.
     """
     waiting = followers or Followers()
     return Starlette(
         routes=[
-            PathRoute(route.path, _endpoint(route, client, waiting), methods=[route.method]) for route in EVERY_ROUTE
+            PathRoute(route.path, _endpoint(route, client, waiting, served), methods=[route.method])
+            for route in EVERY_ROUTE
         ],
         middleware=[
             Middleware(
@@ -76,12 +85,14 @@ def build_app(client: AsyncClient, *, guard: Guard | None = None, followers: Fol
     )
 
 
-def _endpoint(route: Route, client: AsyncClient, followers: Followers) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(
+    route: Route, client: AsyncClient, followers: Followers, served: Served | None
+) -> Callable[[Request], Awaitable[Response]]:
     takes = route.takes
 
     async def endpoint(request: Request) -> Response:
-        call = Call(client, followers, request)
-        if route.scope is not None:
+        call = Call(client, followers, request, served)
+        if route.scope is not None and not route.by_verb:
             call.need(route.scope)
         told = {what: READERS[what](request, kind) for what, kind in takes.items() if what in READERS}
         if "body" in takes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -23,6 +23,9 @@ from planrun.web.problems import (
     WRONG_SCOPE,
     Refused,
 )
+
+if TYPE_CHECKING:
+    from planrun.web.ledger import Served
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -59,6 +62,7 @@ class Call:
     client: AsyncClient
     followers: Followers
     request: Request
+    served: Served | None = None
 
     @property
     def bearer(self) -> Bearer:
@@ -72,12 +76,16 @@ class Call:
         Raises:
             Refused: It is not.
         """
+        self.need_any((scope,))
+
+    def need_any(self, scopes: Sequence[Scope]) -> None:
+        """As `need`, of several scopes of which one is enough."""
         bearer = self.bearer
-        if not bearer.may(scope):
-            has = ", ".join(sorted(bearer.scopes))
+        if not any(map(bearer.may, scopes)):
+            has, scope = ", ".join(sorted(bearer.scopes)), " or ".join(scopes)
             raise Refused(
                 WRONG_SCOPE,
-                f"this takes a token with the scope {scope}, yours has {has}: planrun token create --scope {scope}",
+                f"this takes a token with the scope {scope}, yours has {has}: planrun token create --scope {scopes[0]}",
             )
 
     def need_namespace(self, namespace: str) -> None:
@@ -171,7 +179,12 @@ async def read_body(request: Request, kind: type[S]) -> S:
     Raises:
         Refused: Too large, not declared as JSON, no JSON, or not what the route takes.
     """
-    content = await _read(request)
+    return await read_json(request, kind, bytes_max=BODY_BYTES_MAX)
+
+
+async def read_json(request: Request, kind: type[S], *, bytes_max: int) -> S:
+    """See `read_body`; of at most so many bytes."""
+    content = await _read(request, bytes_max)
     declared = request.headers.get("content-type", "")
     if (content or declared) and declared.partition(";")[0].strip().lower() != "application/json":
         raise Refused(NOT_JSON, f"content-type {declared!r:.80}: send the body as application/json")
@@ -185,13 +198,13 @@ async def read_body(request: Request, kind: type[S]) -> S:
         raise Refused(BAD_JSON, f"body: {error}; send one JSON object in UTF-8") from None
 
 
-async def _read(request: Request) -> bytes:
+async def _read(request: Request, bytes_max: int) -> bytes:
     content = bytearray()
     try:
         async for chunk in request.stream():
             content += chunk
-            if len(content) > BODY_BYTES_MAX:
-                too_large = f"the body has more than {BODY_BYTES_MAX} bytes; pass large data as an input file"
+            if len(content) > bytes_max:
+                too_large = f"the body has more than {bytes_max} bytes; pass large data as an input file"
                 raise Refused(TOO_LARGE, too_large)
     except ClientDisconnect:  # nobody reads the reply; nor is it a mistake of ours, to be logged as one
         raise Refused(BAD_JSON, "the connection ended within the body; send it again, whole") from None

@@ -18,12 +18,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from planrun.core.access import ANYBODY
 from planrun.core.errors import PlanrunError
+from planrun.ledger.wire import PROTOCOL, PROTOCOL_HEADER
 from planrun.web.guard import Guard
 from planrun.web.intake import Intake
 from planrun.web.problems import FOREIGN_HOST, FOREIGN_PAGE, Refused, problem_response
 
-# A browser takes what is served for what it is declared, and shows it to no page of another site.
-ALWAYS = {"x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-site"}
+# A browser takes what is served for what it is declared, and shows it to no page of another site. A remote ledger takes
+# for a reply only what says that it speaks the protocol.
+ALWAYS = {
+    "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-site",
+    PROTOCOL_HEADER: str(PROTOCOL),
+}
 
 
 class Door:

@@ -10,9 +10,10 @@ import msgspec
 from starlette.responses import Response
 
 from planrun.core.access import Scope
+from planrun.core.fleet import Fleet
 from planrun.core.messages import CancelReply, JobRow, Struct
 from planrun.core.why import Why
-from planrun.web import files, following, jobs, operating
+from planrun.web import files, following, jobs, ledger, operating
 from planrun.web.bodies import (
     AttemptList,
     BulkReply,
@@ -43,15 +44,19 @@ from planrun.web.problems import (
     LEDGER_BUSY,
     LEDGER_UNAVAILABLE,
     LEDGER_UNUSABLE,
+    NO_FLEET,
     NO_OUTPUT,
     NO_RANGE,
     NO_TOKEN,
+    NO_VERB,
     NOT_ENDED,
     NOT_JSON,
+    OTHER_PROTOCOL,
     RESULT_GONE,
     STOPPING,
     STORAGE,
     TOO_LARGE,
+    TOO_SLOW,
     UNKNOWN_JOB,
     WRONG_SCOPE,
     Fault,
@@ -61,7 +66,8 @@ ANY_BYTES = "*/*"
 TEXT = "text/plain"
 
 ALWAYS = (FOREIGN_HOST, FOREIGN_PAGE, INVALID, BUG, LEDGER_BUSY, LEDGER_UNAVAILABLE, LEDGER_UNUSABLE, STORAGE)
-WITH_BODY = (BAD_JSON, TOO_LARGE, NOT_JSON)
+WITH_BODY = (BAD_JSON, TOO_LARGE, TOO_SLOW, NOT_JSON)
+OF_A_FLEET = (NO_FLEET, OTHER_PROTOCOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class Route:
     replies: Status → what the body is: a struct, a media type, or None for no body.
     faults: Problems of its own, beside those that follow from what it takes.
     scope: What the caller's token must be for; None: it needs none.
+    by_verb: Each verb of the ledger says for itself what the token must be for.
     """
 
     method: str
@@ -78,6 +85,7 @@ class Route:
     replies: Mapping[int, type[Struct] | str | None]
     faults: tuple[Fault, ...] = ()
     scope: Scope | None = Scope.SUBMIT
+    by_verb: bool = False
 
     @property
     def takes(self) -> Mapping[str, type[msgspec.Struct]]:
@@ -131,5 +139,24 @@ ROUTES = (
     Route("GET", "/v1/pauses", operating.pauses, {200: PauseList}),
     Route("POST", "/v1/pauses", operating.pause, {200: PauseReply}, (FOREIGN_NAMESPACE,), OPERATE),
     Route("POST", "/v1/pauses/resume", operating.resume, {200: ResumeReply}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("GET", "/v1/fleet", ledger.fleet, {200: Fleet}, OF_A_FLEET, Scope.WORK),
+    Route(
+        "POST",
+        "/v1/ledger/{verb}",
+        ledger.ask_ledger,
+        {200: "application/json"},
+        (
+            *WITH_BODY,
+            CONFLICT,
+            UNKNOWN_JOB,
+            RESULT_GONE,
+            NO_FLEET,
+            NO_VERB,
+            OTHER_PROTOCOL,
+            STOPPING,
+            FOREIGN_NAMESPACE,
+        ),
+        by_verb=True,
+    ),
     Route("GET", "/v1/health", operating.health, {200: Health}, scope=None),
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from pathlib import Path
 from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of
+from planrun.config import Place, place_of, token_from
 from planrun.core.errors import Invalid
+from planrun.core.fleet import Fleet
 from planrun.core.flows import lane_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
@@ -17,6 +20,7 @@ from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
 from planrun.ledger.keyring import Keyring
+from planrun.ledger.remote.ledger import RemoteLedger, open_remote
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.chronicle import SqliteChronicle
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
@@ -26,6 +30,8 @@ from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
+from planrun.storage.remote import RemoteStore
+from planrun.tls import client_context
 from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
@@ -46,14 +52,21 @@ def open_fleet_ledger(url: str, *, clock: Clock | None = None, broker_prefix: st
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
+    An orchestrator's is not asked anything yet.
+
     Args:
-        wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
+        wait_s: How long a write may wait for its turn before it is answered with LedgerBusy; how long an orchestrator
+            that does not answer is asked again.
 
     Raises:
         Invalid: Not an address.
         LedgerUnusable: The file must not be opened here; the text says why.
     """
-    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), wait_s=wait_s)
+    place = place_of(url)
+    clock = clock or SystemClock.open_system()
+    if place.is_remote:
+        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s)
+    return SqliteLedger(place, clock, wait_s=wait_s)
 
 
 def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:
@@ -71,6 +84,17 @@ def blocking_view(ledger: Ledger) -> Ledger | None:
     return BlockingLedger(ledger) if isinstance(ledger, SqliteLedger) else None
 
 
+async def join_fleet(ledger: Ledger) -> Fleet:
+    """What the orchestrator of an open remote ledger tells its workers.
+
+    Raises:
+        LedgerUnavailable: It does not answer.
+        LedgerUnusable: It does not serve this caller; says why.
+    """
+    assert isinstance(ledger, RemoteLedger)
+    return await ledger.fleet()
+
+
 def chronicle_of(ledger: Ledger) -> Chronicle:
     """The second port of a ledger that this process owns.
 
@@ -83,8 +107,30 @@ def chronicle_of(ledger: Ledger) -> Chronicle:
 
 
 def open_store(url: str) -> Store:
-    """Open the store that belongs to the ledger at an address."""
-    return FilesystemStore(place_of(url).store)
+    """Open the store that belongs to the ledger at an address, as a client sees it."""
+    place = place_of(url)
+    if place.is_remote:
+        return RemoteStore(place.url, token=token_from(), tls=_tls(place))
+    return FilesystemStore(place.store)
+
+
+def folder_of(store: str) -> Path | None:
+    """The folder of a fleet's store, if it is one."""
+    return None if "://" in store else Path(store)
+
+
+def open_shared_store(address: str) -> Store:
+    """Open the store of a fleet.
+
+    Raises:
+        Invalid: Not an address of one.
+    """
+    folder = folder_of(address)
+    if folder is None or not folder.is_absolute():
+        raise Invalid(
+            f"store {address}: use s3://BUCKET/PREFIX, or the absolute path of a folder that every machine sees"
+        )
+    return FilesystemStore(folder)
 
 
 def open_transport(
@@ -136,6 +182,11 @@ def _rabbitmq() -> ModuleType:
     except ImportError as error:
         raise Invalid(f"a broker needs {error.name}: pip install 'planrun[rabbitmq]'") from None
     return ends
+
+
+def _tls(place: Place) -> ssl.SSLContext | None:
+    """Whom to trust there; without TLS no certificates need be loaded."""
+    return client_context(os.environ) if place.url.startswith("https:") else None
 
 
 def scratch_root(place: Place, chosen: Path | None) -> Path:
