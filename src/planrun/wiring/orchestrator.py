@@ -26,7 +26,8 @@ from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.contract import Store
-from planrun.wiring import open_fleet_ledger, open_shared_store
+from planrun.transport.contract import FleetTransport
+from planrun.wiring import chronicle_of, open_fleet_ledger, open_fleet_transport, open_shared_store
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -76,14 +77,41 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
                 lease_s=options.lease_s,
             )
             store = open_shared_store(fleet.store)
-            yield Orchestrator(place, clock, ledger, store, fleet, _duties(ledger, store, clock, place, options))
+            async with _open_transport(ledger, clock, options) as transport:
+                duties = _duties(ledger, store, clock, place, options, transport)
+                yield Orchestrator(place, clock, ledger, store, fleet, duties)
         finally:
             await ledger.close()
     finally:
         os.close(hold)
 
 
-def _duties(ledger: Ledger, store: Store, clock: Clock, place: Place, options: OrchestratorOptions) -> Duties:
+@asynccontextmanager
+async def _open_transport(
+    ledger: Ledger, clock: Clock, options: OrchestratorOptions
+) -> AsyncIterator[FleetTransport | None]:
+    """The end of the broker that is the orchestrator's; None: it has none."""
+    if not options.broker:
+        yield None
+        return
+    generation = (await chronicle_of(ledger).history()).generation
+    transport = open_fleet_transport(
+        clock, broker=options.broker, broker_prefix=options.broker_prefix, generation=generation
+    )
+    try:
+        yield transport
+    finally:
+        await transport.close()
+
+
+def _duties(
+    ledger: Ledger,
+    store: Store,
+    clock: Clock,
+    place: Place,
+    options: OrchestratorOptions,
+    transport: FleetTransport | None,
+) -> Duties:
     return Duties(
         ledger,
         clock,
@@ -94,6 +122,8 @@ def _duties(ledger: Ledger, store: Store, clock: Clock, place: Place, options: O
             publisher=Publisher(ledger, store, place.public),
             environment=os.environ,
             webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, ""),
+            webhooks_allowed=options.webhooks_allowed,
+            broker=transport,
         ),
         collector=Collector(ledger, store, scratch=place.scratch, gc_grace_s=options.gc_grace_s),
         retention=Retention(
