@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -14,12 +14,14 @@ from planrun.config import Place, place_of
 from planrun.core.errors import Invalid
 from planrun.core.fleet import Fleet
 from planrun.core.keeping import Keep
-from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
 from planrun.lockfile import hold_ledger
 from planrun.orchestrator.archive import Archive
+from planrun.orchestrator.beats import Beats
 from planrun.orchestrator.collector import Collector
-from planrun.orchestrator.duties import Duties
+from planrun.orchestrator.duties import Duties, Loop
+from planrun.orchestrator.expiry import Expiry, FleetExpiry
+from planrun.orchestrator.notices import Notices
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
@@ -77,8 +79,8 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
                 lease_s=options.lease_s,
             )
             store = open_shared_store(fleet.store)
-            async with _open_transport(ledger, clock, options) as transport:
-                duties = _duties(ledger, store, clock, place, options, transport)
+            async with _open_broker(fleet, ledger, clock) as broker:
+                duties = _duties(ledger, store, clock, place, options, broker)
                 yield Orchestrator(place, clock, ledger, store, fleet, duties)
         finally:
             await ledger.close()
@@ -87,35 +89,33 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
 
 
 @asynccontextmanager
-async def _open_transport(
-    ledger: Ledger, clock: Clock, options: OrchestratorOptions
-) -> AsyncIterator[FleetTransport | None]:
-    """The end of the broker that is the orchestrator's; None: it has none."""
-    if not options.broker:
+async def _open_broker(fleet: Fleet, ledger: FleetLedger, clock: Clock) -> AsyncIterator[FleetTransport | None]:
+    """The orchestrator's end of the fleet's broker; None: it has none."""
+    if not fleet.broker:
         yield None
         return
     generation = (await chronicle_of(ledger).history()).generation
-    transport = open_fleet_transport(
-        clock, broker=options.broker, broker_prefix=options.broker_prefix, generation=generation
-    )
+    broker = open_fleet_transport(clock, broker=fleet.broker, broker_prefix=fleet.broker_prefix, generation=generation)
     try:
-        yield transport
+        yield broker
     finally:
-        await transport.close()
+        await broker.close()
 
 
 def _duties(
-    ledger: Ledger,
+    ledger: FleetLedger,
     store: Store,
     clock: Clock,
     place: Place,
     options: OrchestratorOptions,
-    transport: FleetTransport | None,
+    broker: FleetTransport | None,
 ) -> Duties:
+    expiry, more = _of_broker(ledger, clock, broker)
     return Duties(
         ledger,
         clock,
-        sweeper=Sweeper(ledger, proof_of_death=False),  # workers are on other machines: no lock proves anything here
+        # Workers are on other machines: no lock proves anything here.
+        sweeper=Sweeper(ledger, expiry=expiry, proof_of_death=False),
         outbox=Outbox(
             ledger,
             clock,
@@ -123,7 +123,7 @@ def _duties(
             environment=os.environ,
             webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, ""),
             webhooks_allowed=options.webhooks_allowed,
-            broker=transport,
+            broker=broker,
         ),
         collector=Collector(ledger, store, scratch=place.scratch, gc_grace_s=options.gc_grace_s),
         retention=Retention(
@@ -132,4 +132,16 @@ def _duties(
             keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
             logs=place.logs,
         ),
+        more=more,
+    )
+
+
+def _of_broker(ledger: FleetLedger, clock: Clock, broker: FleetTransport | None) -> tuple[Expiry, Sequence[Loop]]:
+    """How leases end, and what else is to be done where heartbeats and offers travel through a broker."""
+    if broker is None:
+        return FleetExpiry(ledger), ()
+    beats = Beats(ledger, broker, clock)
+    return beats, (
+        Loop("take in heartbeats", beats.take_in, on_change=False),
+        Loop("tell workers what changed", Notices(ledger, broker).tick),
     )
