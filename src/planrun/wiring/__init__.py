@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from pathlib import Path
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of
+from planrun.config import Place, place_of, s3_endpoint_from, store_from
+from planrun.core.errors import Invalid, StorageError
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
@@ -15,10 +18,14 @@ from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
+from planrun.storage.address import address_for, read_address
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
+from planrun.storage.probe import TOUCHED, StoreReport, probe
 from planrun.transport.contract import WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
+
+log = logging.getLogger(__name__)
 
 
 def open_fleet_ledger(url: str, *, clock: Clock | None = None) -> FleetLedger:
@@ -48,9 +55,66 @@ def blocking_view(ledger: Ledger) -> Ledger | None:
     return BlockingLedger(ledger) if isinstance(ledger, SqliteLedger) else None
 
 
-def open_store(url: str) -> Store:
-    """Open the store that belongs to the ledger at an address."""
-    return FilesystemStore(place_of(url).store)
+def open_store(url: str, given: str | None = None, *, settle: bool = False) -> Store:
+    """Open the store that belongs to the ledger at an address.
+
+    Args:
+        given: Where results shall lie; None: PLANRUN_STORE, else what was settled before, else beside the ledger.
+        settle: This process will store there: others are to find it.
+
+    Raises:
+        Invalid: Not the address of a store, or the ledger's results are in another one.
+    """
+    return open_shared_store(address_for(place_of(url), store_from(given), settle=settle))
+
+
+def open_shared_store(address: str) -> Store:
+    """Open a store by its own address. Nothing is asked of it yet.
+
+    Raises:
+        Invalid: Not an address of one, or its packages are missing.
+    """
+    where = read_address(address)
+    if isinstance(where, Path):
+        return FilesystemStore(where)
+    try:
+        # Not everybody has it, and nobody else must load it.
+        from planrun.storage.s3 import S3Store  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "obstore":
+            raise
+        raise Invalid(f"{address}: obstore is not installed; pip install 'planrun[s3]'") from None
+    return S3Store(where.bucket, where.prefix, endpoint=s3_endpoint_from())
+
+
+def folder_of(store: Store) -> Path | None:
+    """The folder of a store on this box; None: it has none."""
+    return store.root if isinstance(store, FilesystemStore) else None
+
+
+def probe_store(store: Store) -> StoreReport:
+    """What a store really does, found out with a few small objects.
+
+    Raises:
+        StorageError: It cannot be used, or is away; says what to do.
+    """
+    return probe(store, SystemClock.open_system().new_id())
+
+
+async def touch_store(store: Store) -> None:
+    """Find out at once whether this process may store there. A store that is away now may be back in time.
+
+    Raises:
+        StorageError: It refused; says what to do.
+    """
+    if isinstance(store, FilesystemStore):
+        return
+    try:
+        await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
+    except StorageError as error:
+        if not error.is_away:
+            raise
+        log.warning("%s; jobs run, and their results wait for it", error)
 
 
 def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransport:

@@ -25,7 +25,7 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.wiring import open_ledger, open_store, open_transport, scratch_root
+from planrun.wiring import folder_of, open_ledger, open_store, open_transport, scratch_root, touch_store
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.environment import job_environment
@@ -48,6 +48,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     Raises:
         Invalid: An option that cannot be right, or a module that cannot be loaded; says what to do.
         LedgerUnusable: The file must not be opened here.
+        StorageError: The store refuses what this process wants to do there.
     """
     place = place_of(url)
     clock = SystemClock.open_system()
@@ -60,11 +61,12 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         environment=environment,
     )
     scratch = _scratch_root(options, place)
+    store = open_store(url, options.store, settle=True)
+    await touch_store(store)
     ledger = open_ledger(url, clock=clock)
     lock = WorkerLock.acquire(place.workers, clock.new_id())
     row = _row(options, catalog, lock)
-    store = open_store(url)
-    gates = _gates(options, row, place, scratch, clock)
+    gates = _gates(options, row, folder_of(store), scratch, clock)
     processes = Processes(
         level=level,
         incarnation=row.incarnation,
@@ -129,10 +131,10 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRo
     )
 
 
-def _gates(options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path, clock: Clock) -> Gates:
+def _gates(options: WorkerOptions, row: WorkerRow, store: Path | None, scratch: Path, clock: Clock) -> Gates:
     return Gates(
         scratch=scratch,
-        store=place.store,
+        store=store,
         incarnation=row.incarnation,
         slots=options.slots,
         disk_free_bytes_min=options.disk_free_bytes_min,
