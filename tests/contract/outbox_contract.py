@@ -8,6 +8,7 @@ import json
 import msgspec
 import pytest
 
+from planrun.core.errors import Invalid
 from planrun.core.keeping import Garbage
 from planrun.core.life import Outcome
 from planrun.core.messages import Result
@@ -16,6 +17,15 @@ from planrun.ledger.contract import Ledger
 from .actors import Actors, an_output
 from .ledger_contract import LedgerContract, OpenLedger
 from .manual_clock import ManualClock
+
+DAY_S = 86_400
+
+
+async def settle_the_clocks(ledger: Ledger, clock: ManualClock) -> None:
+    """A day passes, after which the wall clock is believed."""
+    await ledger.doubt()
+    clock.advance(DAY_S)
+    assert await ledger.doubt() == 0
 
 
 class OutboxContract(LedgerContract):
@@ -102,6 +112,55 @@ class OutboxContract(LedgerContract):
 
         assert await they.bodies() == {}
         assert not (await ledger.due()).messages
+
+    async def test_a_queue_is_no_route_without_a_broker(self, they: Actors) -> None:
+        """Refused at the door, with everything that was handed in with it: nobody could ever be told."""
+        with pytest.raises(Invalid, match="this planrun has no broker"):
+            await they.submit(key="k", subscribers=("webhook:a", "rabbitmq:answers"))
+
+        assert (await they.submit(key="k")).disposition == "new"
+
+    async def test_a_message_that_nobody_takes_is_parked_once_its_result_was_kept_long_enough(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        lease = await they.running(subscribers=("webhook:a", "webhook:b"))
+        await they.succeed(lease)
+        await they.bodies()
+        await settle_the_clocks(ledger, clock)
+        msg_id = f"result:{lease.job_id}:webhook:a"
+        clock.advance(13 * DAY_S - 1)
+        assert not await ledger.park(msg_id, detail="queue a: there is no such queue")
+
+        clock.advance(1)
+        parked = [await ledger.park(msg_id, detail="queue a: there is no such queue") for _ in range(2)]
+
+        assert parked == [True, False]
+        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:b"]
+        assert (await they.row(lease.job_id)).undelivered == 1
+        [event] = [event for event in await ledger.events(lease.job_id) if event.what == "parked"]
+        assert event.detail == "queue a: there is no such queue"
+        assert await they.result(lease.job_id)
+
+    async def test_a_confirmed_message_is_not_parked(self, they: Actors, ledger: Ledger, clock: ManualClock) -> None:
+        lease = await they.running(subscribers=("webhook:a",))
+        await they.succeed(lease)
+        await ledger.confirm(f"result:{lease.job_id}:webhook:a")
+        await settle_the_clocks(ledger, clock)
+        clock.advance(14 * DAY_S)
+
+        assert not await ledger.park(f"result:{lease.job_id}:webhook:a", detail="")
+
+    async def test_nothing_is_parked_while_the_wall_clock_is_doubted(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        """Somebody sets it a month ahead by mistake: what is owed stays owed."""
+        lease = await they.running(subscribers=("webhook:a",))
+        await they.succeed(lease)
+        await settle_the_clocks(ledger, clock)
+        clock.jump_wall(30 * DAY_S)
+
+        assert not await ledger.park(f"result:{lease.job_id}:webhook:a", detail="")
+        assert len(await they.bodies()) == 1
 
     async def test_a_moved_wall_clock_holds_no_message_back(
         self, they: Actors, ledger: Ledger, clock: ManualClock

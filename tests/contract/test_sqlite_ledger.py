@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
-from planrun.wiring import open_fleet_ledger
+from planrun.wiring import chronicle_of, open_fleet_ledger
 from planrun.wiring import open_ledger as open_at
 
 from .cancel_contract import CancelContract
 from .checkpoint_contract import CheckpointContract
+from .closing_contract import ClosingContract
 from .crowd_contract import CrowdContract
 from .fleet_contract import FleetContract
 from .grant_contract import GrantContract
@@ -23,6 +25,7 @@ from .manual_clock import ManualClock
 from .operator_contract import OperatorContract
 from .outbox_contract import OutboxContract
 from .public_name_contract import PublicNameContract
+from .recovery_contract import RecoveryContract
 from .retention_contract import RetentionContract
 from .settle_contract import SettleContract
 from .submit_contract import SubmitContract
@@ -76,6 +79,18 @@ class TestCrowd(SqliteLedger, CrowdContract): ...
 
 
 class TestListing(SqliteLedger, ListingContract): ...
+
+
+class SqliteChronicle(SqliteLedger):
+    @pytest.fixture
+    def chronicle(self, ledger: Ledger) -> Chronicle:
+        return chronicle_of(ledger)
+
+
+class TestClosing(SqliteChronicle, ClosingContract): ...
+
+
+class TestRecovery(SqliteChronicle, RecoveryContract): ...
 
 
 class TestFleet(FleetContract):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planrun.core.errors import Invalid
-from planrun.core.routes import Command, Publish, Webhook, check_route
+from planrun.core.routes import EMBEDDED, Command, Outlets, Publish, Queue, Webhook, check_route
 
 
 def test_a_webhook_is_a_full_http_address() -> None:
@@ -13,6 +13,45 @@ def test_a_webhook_is_a_full_http_address() -> None:
         "https://app.example:8443/answers?q=1"
     )
     assert check_route("webhook:http://127.0.0.1:80/") == Webhook("http://127.0.0.1:80/")
+
+
+@pytest.mark.parametrize("name", ["media-answers", "app.answers/eu:1", "a" * 200, "%41"])
+def test_a_queue_is_a_name_without_spaces(name: str) -> None:
+    assert check_route(f"rabbitmq:{name}") == Queue(name)
+
+
+def test_the_id_of_a_message_to_the_longest_queue_fits_into_amqp() -> None:
+    assert len(f"result:{'0' * 36}:rabbitmq:{'q' * 200}") <= 255
+
+
+FLEET = Outlets(programs=False, broker_prefix="pr")
+ALONE = Outlets(programs=False)
+
+
+@pytest.mark.parametrize("route", ["webhook:https://app.example/", "publish:master.mp4"])
+@pytest.mark.parametrize("outlets", [EMBEDDED, FLEET, ALONE])
+def test_what_everybody_can_send(outlets: Outlets, route: str) -> None:
+    outlets.check([route])
+
+
+@pytest.mark.parametrize(
+    ("outlets", "route", "words"),
+    [
+        (EMBEDDED, "rabbitmq:answers", "has no broker; give its orchestrator one with --broker"),
+        (ALONE, "rabbitmq:answers", "has no broker"),
+        (FLEET, "command:/bin/notify", "an orchestrator starts no programs"),
+        (ALONE, "command:/bin/notify", "an orchestrator starts no programs"),
+        (FLEET, "rabbitmq:pr.beat.1.2", "that queue is planrun's own"),
+    ],
+)
+def test_a_route_that_nobody_could_send_to_is_refused(outlets: Outlets, route: str, words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        outlets.check([route])
+
+
+def test_a_program_of_this_box_and_a_queue_of_the_fleet_are_taken() -> None:
+    EMBEDDED.check(["command:/bin/notify"])
+    FLEET.check(["rabbitmq:answers", "rabbitmq:prs"])
 
 
 def test_a_command_is_split_like_a_shell_line_but_run_without_one() -> None:
@@ -46,6 +85,12 @@ def test_a_public_name_is_a_path_of_plain_names_and_perhaps_an_output(text: str,
         "webhook:https://app.example/\r\nX-Evil: 1",
         "webhook:https://app.example/grüße",
         "webhook:https://[::1/",
+        "rabbitmq:",
+        "rabbitmq:two words",
+        "rabbitmq:grüße",
+        "rabbitmq:a\nb",
+        "rabbitmq:amq.rabbitmq.reply-to",
+        "rabbitmq:" + "q" * 201,
         "command:",
         "command:   ",
         "command:'' x",

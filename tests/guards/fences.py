@@ -29,6 +29,7 @@ class Fence(NamedTuple):
 SQL = "ledger/sql/sqlite"
 SCHEMA = "ledger/migrations/sqlite/0001_initial.sql"
 LISTING = "ledger/migrations/sqlite/0003_listing.sql"
+CLOSING = "ledger/migrations/sqlite/0010_closing.sql"
 STATEMENTS = "tests/ledger/test_statements.py"
 TAMPERING = "tests/ledger/test_tampering.py"
 COUNTED = (
@@ -176,16 +177,17 @@ SECOND_LINE = [
     *(
         Fence(
             f"trigger {name}",
-            SCHEMA,
+            schema,
             f"CREATE TRIGGER {name} BEFORE",
             f"CREATE TEMP TRIGGER {name} BEFORE",
             (f"{TAMPERING}::{test}",),
         )
-        for name, test in [
-            ("job_frozen", "test_an_ended_job_cannot_be_changed"),
-            ("job_fence", "test_an_attempt_cannot_go_back"),
-            ("result_frozen", "test_a_result_cannot_be_changed"),
-            ("result_ended", "test_a_live_job_cannot_have_a_result"),
+        for schema, name, test in [
+            (CLOSING, "job_frozen", "test_an_ended_job_cannot_be_changed"),
+            (SCHEMA, "job_fence", "test_an_attempt_cannot_go_back"),
+            (CLOSING, "result_frozen", "test_a_result_cannot_be_changed"),
+            (CLOSING, "closing_ends", "test_an_answer_that_was_said_cannot_be_taken_back"),
+            (SCHEMA, "result_ended", "test_a_live_job_cannot_have_a_result"),
         ]
     ),
     Fence(

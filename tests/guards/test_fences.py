@@ -18,6 +18,7 @@ import pytest
 
 import planrun
 
+from .answers import ANSWERS
 from .doors import DOORS
 from .fences import CLAUSES, SECOND_LINE, Fence
 from .fleet import FLEET
@@ -42,6 +43,7 @@ FENCES = [
     *STORES,
     *TRANSPORT,
     *FLEET,
+    *ANSWERS,
 ]
 RunTests = Callable[[Path, Iterable[str]], int]
 

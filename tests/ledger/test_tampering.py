@@ -67,6 +67,33 @@ async def test_a_result_cannot_be_changed(connection: apsw.Connection, jobs: dic
         connection.execute(f"UPDATE result SET {column} = {column} WHERE job_id = ?", (jobs["finished"],))
 
 
+@pytest.mark.parametrize("state", ["queued", "finished", "failed", "canceled"])
+async def test_an_answer_that_was_said_cannot_be_taken_back(
+    connection: apsw.Connection, jobs: dict[str, str], state: str
+) -> None:
+    with pytest.raises(apsw.ConstraintError, match="S1: an answer that was said was taken back"):
+        connection.execute("UPDATE job SET closing = 1 WHERE job_id = ?", (jobs[state],))
+
+
+@pytest.mark.parametrize("change", ["state = 'queued'", "attempt = attempt + 1", "token = 7", "state = 'canceled'"])
+async def test_a_closing_job_changes_only_into_a_closed_one(
+    connection: apsw.Connection, jobs: dict[str, str], change: str
+) -> None:
+    """Not even its end changes while it stays closing, and it does not come back to life."""
+    connection.execute("INSERT INTO meta(k, v) VALUES ('strict', 1)")
+    connection.execute(
+        "UPDATE job SET state = 'canceled', token = NULL, incarnation = NULL, lease_until_ms = NULL, ended_at_ms = 1,"
+        " closing = 1 WHERE job_id = ?",
+        (jobs["running"],),
+    )
+
+    with pytest.raises(apsw.ConstraintError):
+        connection.execute(f"UPDATE job SET {change} WHERE job_id = ?", (jobs["running"],))
+    if "canceled" not in change:
+        with pytest.raises(apsw.ConstraintError):
+            connection.execute(f"UPDATE job SET {change}, closing = 0 WHERE job_id = ?", (jobs["running"],))
+
+
 @pytest.mark.parametrize("state", ["queued", "running"])
 async def test_a_live_job_cannot_have_a_result(connection: apsw.Connection, jobs: dict[str, str], state: str) -> None:
     with pytest.raises(apsw.ConstraintError, match="S1: a result of a live job"):

@@ -26,6 +26,7 @@ class FakeLedger:
         self.rubbish: list[Garbage] = []
         self.live: set[int] = set()
         self.asked: list[str] = []
+        self.kept_long_enough = False
         self.out_of_order = False
 
     @property
@@ -58,7 +59,7 @@ class FakeLedger:
         self.foreign_epoch, self.lease_ms = False, None
         return 1
 
-    async def expire(self, *, stamp_ms: int) -> int:
+    async def expire(self, *, stamp_ms: int, incarnation: str | None = None) -> int:
         self._answer(f"expire {stamp_ms}")
         if self.lease_ms is None or self.lease_ms > stamp_ms:
             return 0
@@ -104,6 +105,10 @@ class FakeLedger:
     async def confirm(self, msg_id: str, *, what: What | None = None, detail: str = "") -> None:
         self._answer(f"confirm {msg_id}")
         self.owed.pop(msg_id, None)
+
+    async def park(self, msg_id: str, *, detail: str) -> bool:
+        self._answer(f"park {msg_id}: {detail}")
+        return self.kept_long_enough and self.owed.pop(msg_id, None) is not None
 
     async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
         return self.rubbish[:limit]

@@ -144,6 +144,24 @@ async def test_any_other_answer_leaves_the_message_owed(
     assert [head["line"] for head in receiver.heads] == ["POST /answers HTTP/1.1"]  # a redirect is not followed
 
 
+async def test_a_receiver_that_is_gone_for_good_is_parked_like_a_queue_that_is_not_there(
+    ledger: FakeLedger, outbox: Outbox, receiver: Receiver
+) -> None:
+    """410 is what Standard Webhooks has for it; other refusals may be a bad moment."""
+    ledger.kept_long_enough = True
+    receiver.manners = ["404 Not Found"] * 12 + ["410 Gone"]
+    ledger.owe(webhook_to(receiver))
+    for _ in range(12):
+        await outbox.tick(ledger.boot_ms)
+        [(_, ledger.boot_ms)] = ledger.owed.values()
+    await outbox.tick(ledger.boot_ms)
+
+    assert ledger.owed == {}
+    assert [asked.partition(":")[0] for asked in ledger.asked if asked.startswith(("park", "confirm"))] == [
+        "park result"
+    ]
+
+
 async def test_a_slow_receiver_delays_nobody_else(
     ledger: FakeLedger, outbox: Outbox, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

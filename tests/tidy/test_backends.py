@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.tidy.tree import ROOT, SOURCE, imported, module_name, parsed, python, shown
 
 SEAMS = ("ledger", "storage", "transport")
-CONTRACT = "contract"
+CONTRACTS = ("contract", "chronicle", "fleet", "keyring", "wire")  # the ports, and how one of them travels
 NAMER = "planrun.wiring"
 
 
@@ -13,7 +13,7 @@ def backend_of(name: str) -> str | None:
     """The seam whose backend this is, if it is one."""
     for seam in SEAMS:
         inside = name.removeprefix(f"planrun.{seam}.")
-        if inside != name and inside.split(".")[0] != CONTRACT:
+        if inside != name and inside.split(".")[0] not in CONTRACTS:
             return seam
     return None
 

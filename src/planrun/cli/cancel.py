@@ -9,6 +9,7 @@ from planrun.cli.exits import Exit, exit_of
 from planrun.cli.printing import print_json
 from planrun.client import AsyncClient
 from planrun.core.errors import Invalid, PlanrunError
+from planrun.core.life import State
 
 
 def cancel(*jobs: JobId, why: Word = "", who: Word = "", json: AsJson = False, url: Url = None) -> int:
@@ -49,5 +50,6 @@ def cancel(*jobs: JobId, why: Word = "", who: Word = "", json: AsJson = False, u
             print(f"planrun: {line['problem']}", file=sys.stderr)
             status = status or int(str(line["exit"]))
         elif not json:
-            print(f"{line['job']} canceled" if line["canceled"] else f"{line['job']} was {line['state']} already")
+            state = "ended" if line["state"] == State.RUNNING else line["state"]  # how, is not said yet
+            print(f"{line['job']} canceled" if line["canceled"] else f"{line['job']} was {state} already")
     return status

@@ -75,7 +75,8 @@ def check(
     level = probe()
     findings.add("isolation", level.sentence, level.value)
     _look_at_disk(findings, scratch or place.scratch)
-    _look_at_store(findings, url)
+    if not place.is_remote:
+        _look_at_store(findings, url)
     _look_at_rights(findings, (place.ledger.parent, place.store, place.logs, scratch or place.scratch))
     if modules:
         _look_at_modules(findings, modules, (*import_path, Path.cwd()), capability)

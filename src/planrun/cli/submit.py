@@ -64,7 +64,8 @@ def submit(
         needs: A capability that the worker must have, beside those of the kind. Repeat it for more.
         max_attempts: How often the job may fail by its own fault.
         deadline: The job fails if it has not ended so many seconds from now.
-        notify: Who gets the answer: webhook:https://… or 'command:PROGRAM ARGUMENT…'. Repeat it for more.
+        notify: Who gets the answer: webhook:https://…, 'command:PROGRAM ARGUMENT…' or, in a fleet,
+            rabbitmq:QUEUE. Repeat it for more.
         publish: A public name for the result's file, such as campaign-42/master.mp4; name the OUTPUT if there are
             several. The latest job that asked for a name, and finished, has it. Repeat it for more.
         request_id: Identity of this call: repeating it with the same id never makes a second job.

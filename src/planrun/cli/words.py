@@ -20,6 +20,8 @@ def state_in_words(row: JobRow, now: Instant) -> str:
             if wait_ms > 0:
                 return f"queued, attempt {row.attempt} not before {span(wait_ms)}"
             return f"waiting for a worker, attempt {row.attempt}"
+        case State.RUNNING if row.closing:
+            return f"ended{_on(row)}; the answer is being written down in the store"
         case State.RUNNING:
             return f"running{_on(row)}, attempt {row.attempt}{progress_in_words(row, now)}"
         case State.CANCELED:

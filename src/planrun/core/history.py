@@ -31,6 +31,8 @@ class What(StrEnum):
     PUBLISHED = "published"
     SUPERSEDED = "superseded"
     UNPUBLISHED = "unpublished"
+    PARKED = "parked"
+    ADOPTED = "adopted"
 
 
 MEANINGS: Mapping[What, str] = {
@@ -56,4 +58,12 @@ MEANINGS: Mapping[What, str] = {
     What.PUBLISHED: "a copy of the result stands under the public name",
     What.SUPERSEDED: "the public name belongs to a later job that asked for it",
     What.UNPUBLISHED: "the public name was not taken; why",
+    What.PARKED: "an answer is sent no more: nobody was there to take it, as long as the result was kept; where",
+    What.ADOPTED: "the ledger was restored, and the answer had been said before; how the job ended",
 }
+
+ENDS = frozenset({
+    What.SUCCESS, What.PERMANENT, What.TRANSIENT, What.FATAL, What.STALLED, What.OVERTIME, What.LOST, What.RELEASED,
+    What.CANCELED, What.UNSUPPORTED, What.DEADLINE,
+})  # fmt: skip
+"""How an attempt ends, and a job with it."""

@@ -149,7 +149,7 @@ class Checkpoint(Struct, kw_only=True):
     files: tuple[CheckpointFile, ...] = ()
 
 
-class Granted(Struct, kw_only=True):
+class Granted(Struct, kw_only=True, tag="granted", tag_field="answer"):
     """Everything that a worker needs to run one attempt."""
 
     lease: Lease
@@ -164,7 +164,7 @@ class Granted(Struct, kw_only=True):
     handbacks: int = 0
 
 
-class Refused(Struct, kw_only=True):
+class Refused(Struct, kw_only=True, tag="refused", tag_field="answer"):
     """Attributes:
     why: `running`, `stale`, `ended`, `not-due`, `paused`, `ahead`, `unknown` or `not-ready` (this worker may not).
     """
@@ -327,6 +327,7 @@ class JobRow(Struct, kw_only=True):
     message: str | None = None
     began_fraction: float | None = None  # where its progress began: at its first fraction, or where it jumped back
     began_at_ms: int | None = None
+    closing: bool = False  # it has ended; how is said once that is written down in the store
     stopping: bool = False  # canceled, but its process tree is not yet known to be dead
     undelivered: int = 0  # routes that have not confirmed its answer; 0 in listings
     retry_of: str | None = None

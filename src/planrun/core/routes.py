@@ -1,6 +1,7 @@
 """Where an answer is sent to, as the sender wrote it.
 
 webhook:https://app.example/answers     POSTed there as JSON
+rabbitmq:media-answers                  into an application's own queue, on the broker of the fleet
 command:/usr/bin/notify --job done      a program, started with the answer on its standard input
 publish:campaign-42/master.mp4=film     the output `film`, as a file of that name in the public folder
 """
@@ -8,6 +9,7 @@ publish:campaign-42/master.mp4=film     the output `film`, as a file of that nam
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -15,12 +17,20 @@ from planrun.core.errors import Invalid
 from planrun.core.spelling import NAME_RULE, is_name
 
 ROUTE_LENGTH_MAX = 2000
+QUEUE_CHARS_MAX = 200  # the message id, with job and route, is to fit into the 255 bytes that AMQP gives it
 PUBLIC_NAME_CHARS_MAX = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
     url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """It belongs to the application, and is there before the answer is."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +48,40 @@ class Publish:
     output: str
 
 
-def check_route(text: str) -> Webhook | Command | Publish:
+@dataclass(frozen=True, slots=True)
+class Outlets:
+    """Which routes whoever sends the answers of a ledger has a way to.
+
+    Attributes:
+        programs: It starts programs. Not where others than this box hand in jobs: they would run what they like on it.
+        broker_prefix: Of planrun's own queues on its broker; None: it has no broker.
+    """
+
+    programs: bool = True
+    broker_prefix: str | None = None
+
+    def check(self, routes: Iterable[str]) -> None:
+        """
+        Raises:
+            Invalid: Nothing would ever be sent to one of them.
+        """
+        for route in routes:
+            scheme, _, rest = route.partition(":")
+            if scheme == "command" and not self.programs:
+                raise Invalid(f"route {route!r:.200}: an orchestrator starts no programs; write webhook:https://…")
+            if scheme == "rabbitmq" and self.broker_prefix is None:
+                raise Invalid(
+                    f"route {route!r:.200}: this planrun has no broker; "
+                    "give its orchestrator one with --broker, or write webhook:https://…"
+                )
+            if scheme == "rabbitmq" and rest.startswith(f"{self.broker_prefix}."):
+                raise Invalid(f"route {route!r:.200}: that queue is planrun's own; name one of your application")
+
+
+EMBEDDED = Outlets()
+
+
+def check_route(text: str) -> Webhook | Queue | Command | Publish:
     """Read a route.
 
     Raises:
@@ -50,12 +93,16 @@ def check_route(text: str) -> Webhook | Command | Publish:
     match scheme:
         case "webhook":
             return _webhook(rest)
+        case "rabbitmq":
+            return _queue(rest)
         case "command":
             return _command(rest)
         case "publish":
             return _publish(rest)
         case _:
-            raise Invalid(f"route {text!r}: write webhook:https://…, command:PROGRAM ARGUMENTS or publish:NAME")
+            raise Invalid(
+                f"route {text!r}: write webhook:https://…, rabbitmq:QUEUE, command:PROGRAM ARGUMENTS or publish:NAME"
+            )
 
 
 def _webhook(url: str) -> Webhook:
@@ -70,6 +117,17 @@ def _webhook(url: str) -> Webhook:
     if not usable:
         raise Invalid(f"webhook {url!r}: write a full address such as https://app.example/answers")
     return Webhook(url)
+
+
+def _queue(name: str) -> Queue:
+    is_plain = name.isascii() and name.isprintable() and not any(char.isspace() for char in name)
+    if not is_plain or not 0 < len(name) <= QUEUE_CHARS_MAX:
+        raise Invalid(
+            f"queue {name!r:.200}: write its name in at most {QUEUE_CHARS_MAX} ASCII characters without spaces"
+        )
+    if name.startswith("amq."):
+        raise Invalid(f"queue {name}: names that start with amq. are the broker's own; declare a queue of your own")
+    return Queue(name)
 
 
 def _publish(text: str) -> Publish:

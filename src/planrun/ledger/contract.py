@@ -132,8 +132,8 @@ class Ledger(Protocol):
         """The newest drains, past ones too."""
         ...
 
-    async def job_ids(self, prefix: str, limit: int) -> list[str]:
-        """Ids of jobs that begin like this, at most so many."""
+    async def job_ids(self, namespace: str | None, prefix: str, limit: int) -> list[str]:
+        """Ids of jobs that begin like this, at most so many. `namespace` None: any."""
         ...
 
     async def ended(self, since_ms: int) -> dict[str, int]:
@@ -240,6 +240,17 @@ class Ledger(Protocol):
 
     async def confirm(self, msg_id: str, *, what: What | None = None, detail: str = "") -> None:
         """A message has arrived; `what` and `detail` go into the job's history, once."""
+        ...
+
+    async def park(self, msg_id: str, *, detail: str) -> bool:
+        """Nobody is there to take a message: send it no more, if its result has been kept as long as its kind says.
+
+        Args:
+            detail: For the job's history.
+
+        Returns:
+            False: not yet, or while the wall clock is doubted: it stays owed.
+        """
         ...
 
     async def holder_of(self, namespace: str, name: str) -> str | None:

@@ -2,8 +2,9 @@
 
 An answer was written in the transaction that ended its job; nothing else announces a result. It goes
 out at least once, always with the same id and the same bytes, for ever if need be: after 11, 11, 11, 16 …
-300 s. Two processes that send the same message do no harm, and rarely do: a message that was taken
-is not due again before its delivery must have ended.
+300 s. Only where nobody is there to take it, it is parked once its result has been kept long enough. Two
+processes that send the same message do no harm, and rarely do: a message that was taken is not due again
+before its delivery must have ended.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import TYPE_CHECKING, assert_never
 
 from planrun.clock import Clock
 from planrun.core.addresses import Allowed
-from planrun.core.errors import Invalid, PlanrunError
+from planrun.core.errors import Invalid, PlanrunError, TransportUnavailable, Unroutable
 from planrun.core.messages import Message
-from planrun.core.routes import Command, Publish, Webhook, check_route
+from planrun.core.routes import Command, Publish, Queue, Webhook, check_route
 from planrun.ledger.contract import Ledger
 from planrun.orchestrator.publisher import Busy, Publisher
 from planrun.orchestrator.sweeper import next_look_ms
 from planrun.program import ProgramFailed, run_program
+from planrun.transport.contract import FleetTransport
+from planrun.trip import trip
 
 if TYPE_CHECKING:
     from planrun.orchestrator.webhook import WebhookSender
@@ -47,6 +50,7 @@ class Outbox:
         environment: Mapping[str, str],
         webhook_secret: str = "",
         webhooks_allowed: Allowed | None = None,
+        broker: FleetTransport | None = None,
     ) -> None:
         """
         Args:
@@ -54,6 +58,7 @@ class Outbox:
             environment: What the programs of `command:` routes see.
             webhook_secret: Signs webhooks; empty: they are not signed.
             webhooks_allowed: Where webhooks may go; None: anywhere.
+            broker: Puts answers into the queues of `rabbitmq:` routes.
         """
         self._ledger = ledger
         self._clock = clock
@@ -61,6 +66,7 @@ class Outbox:
         self._webhook_secret = webhook_secret
         self._webhooks_allowed = webhooks_allowed
         self._webhooks: WebhookSender | None = None
+        self._broker = broker
         self._publisher = publisher
         self._publishing: dict[str, asyncio.Task[None]] = {}
 
@@ -95,17 +101,25 @@ class Outbox:
         if isinstance(route, Publish):
             self._begin_to_publish(message, route)
             return
+        trip("outbox:taken")
         try:
             await self._send(message, route)
+        except _NobodyThere as error:
+            if message.tries < ALARM_AT_TRIES or not await self._ledger.park(message.msg_id, detail=str(error)):
+                self._say(message, str(error))
         except _Undelivered as error:
             self._say(message, str(error))
         else:
+            trip("outbox:sent")
             await self._ledger.confirm(message.msg_id)
+            trip("outbox:confirmed")
 
-    async def _send(self, message: Message, route: Webhook | Command) -> None:
+    async def _send(self, message: Message, route: Webhook | Queue | Command) -> None:
         match route:
             case Webhook(url):
                 await self._send_webhook(url, message)
+            case Queue(name):
+                await self._enqueue(name, message)
             case Command(argv):
                 await self._run_command(argv, message)
             case _:
@@ -135,7 +149,7 @@ class Outbox:
 
     async def _send_webhook(self, url: str, message: Message) -> None:
         # The HTTP client takes 0.15 s to import: only those pay who have a webhook.
-        from planrun.orchestrator.webhook import NotAccepted, WebhookSender  # noqa: PLC0415
+        from planrun.orchestrator.webhook import Gone, NotAccepted, WebhookSender  # noqa: PLC0415
 
         if self._webhooks is None:
             self._webhooks = WebhookSender(secret=self._webhook_secret, allowed=self._webhooks_allowed)
@@ -144,8 +158,23 @@ class Outbox:
                 await self._webhooks.send(url, message, wall_ms=self._clock.now().wall_ms)
         except TimeoutError:
             raise _Undelivered(f"no answer within {DELIVERY_TIMEOUT_S:g} s") from None
+        except Gone as error:
+            raise _NobodyThere(f"{url}: {error}") from None
         except NotAccepted as error:
             raise _Undelivered(str(error)) from None
+
+    async def _enqueue(self, queue: str, message: Message) -> None:
+        if self._broker is None:
+            raise _Undelivered(f"queue {queue}: this planrun has no broker any more; give it one with --broker")
+        try:
+            async with asyncio.timeout(DELIVERY_TIMEOUT_S):
+                await self._broker.deliver(queue, message)
+        except TimeoutError:
+            raise _Undelivered(f"queue {queue}: not confirmed within {DELIVERY_TIMEOUT_S:g} s") from None
+        except Unroutable:
+            raise _NobodyThere(f"queue {queue}: there is no such queue; declare it, durable") from None
+        except TransportUnavailable as error:
+            raise _Undelivered(f"queue {queue}: {error}") from None
 
     async def _run_command(self, argv: Sequence[str], message: Message) -> None:
         environment = {**self._environment, MSG_ID_VARIABLE: message.msg_id}
@@ -158,3 +187,7 @@ class Outbox:
 
 class _Undelivered(Exception):
     """This try failed; the message stays owed."""
+
+
+class _NobodyThere(_Undelivered):
+    """Who was to be told is not there any more, or not yet: the message stays owed as long as its result is kept."""

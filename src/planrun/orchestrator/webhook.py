@@ -24,6 +24,10 @@ class NotAccepted(Exception):
     """The receiver did not answer with 2xx. The text says what happened instead."""
 
 
+class Gone(NotAccepted):
+    """Who lives there wants no more of them, and says so (410)."""
+
+
 class WebhookSender:
     """A pool of connections to receivers. Belongs to one event loop."""
 
@@ -48,7 +52,8 @@ class WebhookSender:
             wall_ms: The time of this try, milliseconds.
 
         Raises:
-            NotAccepted: Anything but a 2xx answer. A redirect is not followed: the sender named an address.
+            Gone: 410.
+            NotAccepted: Anything else but a 2xx answer. A redirect is not followed: the sender named an address.
         """
         at = datetime.fromtimestamp(wall_ms // 1000, UTC)
         # What is signed is id.time.body: a full stop in the id, which holds the sender's own address, would blur where
@@ -70,6 +75,8 @@ class WebhookSender:
             raise NotAccepted(f"{type(error).__name__}: {error}") from None
         except Invalid as error:
             raise NotAccepted(str(error)) from None
+        if status == 410:
+            raise Gone("it answered 410: it wants no more answers")
         if not 200 <= status < 300:
             raise NotAccepted(f"it answered {status}")
 

@@ -149,7 +149,8 @@ class FleetTransport(Protocol):
         """An answer, into an application's own queue: it is there, and durable, on return.
 
         Raises:
-            TransportUnavailable: Not confirmed, or there is no such queue.
+            Unroutable: There is no such queue.
+            TransportUnavailable: Not confirmed.
         """
         ...
 

@@ -221,5 +221,7 @@ def check_reach(body: SubmitBody) -> None:
         if not uri.startswith("file:") and not PurePosixPath(uri).is_absolute():
             raise Invalid(f"input {name}: {uri!r:.200}: over HTTP name an absolute path on the server's box")
     for route in body.subscribers:
-        if not route.startswith("webhook:"):
-            raise Invalid(f"subscriber {route!r:.200}: over HTTP only webhook:https://… is taken, never a program")
+        if not route.startswith(("webhook:", "rabbitmq:")):
+            raise Invalid(
+                f"subscriber {route!r:.200}: over HTTP webhook:https://… and rabbitmq:QUEUE are taken, never a program"
+            )

@@ -5,49 +5,81 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of, s3_endpoint_from, store_from
+from planrun.config import Place, place_of, s3_endpoint_from, store_from, token_from
 from planrun.core.errors import Invalid, StorageError
+from planrun.core.fleet import Fleet
+from planrun.core.flows import lane_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
+from planrun.core.routes import Outlets
+from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
+from planrun.ledger.keyring import Keyring
+from planrun.ledger.remote.ledger import RemoteLedger, open_remote
 from planrun.ledger.sqlite.blocking import BlockingLedger
+from planrun.ledger.sqlite.chronicle import SqliteChronicle
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
+from planrun.ledger.sqlite.fleet import SqliteFleetLedger
+from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.address import address_for, read_address
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 from planrun.storage.probe import TOUCHED, StoreReport, probe
-from planrun.transport.contract import WorkerTransport
+from planrun.storage.remote import RemoteStore
+from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
 log = logging.getLogger(__name__)
 
 
-def open_fleet_ledger(url: str, *, clock: Clock | None = None) -> FleetLedger:
+def open_fleet_ledger(url: str, *, clock: Clock | None = None, broker_prefix: str | None = None) -> FleetLedger:
     """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
+
+    Args:
+        broker_prefix: Of the fleet's own queues; None: it has no broker.
 
     Raises:
         Invalid, LedgerUnusable: As `open_ledger`.
     """
-    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True)
+    outlets = Outlets(programs=False, broker_prefix=broker_prefix)
+    return SqliteFleetLedger(place_of(url), clock or SystemClock.open_system(), outlets=outlets)
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
+    An orchestrator's is not asked anything yet.
+
     Args:
-        wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
+        wait_s: How long a write may wait for its turn before it is answered with LedgerBusy; how long an orchestrator
+            that does not answer is asked again.
 
     Raises:
         Invalid: Not an address.
         LedgerUnusable: The file must not be opened here; the text says why.
     """
-    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), wait_s=wait_s)
+    place = place_of(url)
+    clock = clock or SystemClock.open_system()
+    if place.is_remote:
+        return open_remote(place.url, clock, token=token_from(), wait_s=wait_s)
+    return SqliteLedger(place, clock, wait_s=wait_s)
+
+
+def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:
+    """Open the access tokens of the ledger at an address.
+
+    Raises:
+        Invalid: Not the address of a file.
+        LedgerUnusable: The file must not be opened here; the text says why.
+    """
+    return SqliteKeyring(place_of(url), clock or SystemClock.open_system())
 
 
 def blocking_view(ledger: Ledger) -> Ledger | None:
@@ -55,17 +87,50 @@ def blocking_view(ledger: Ledger) -> Ledger | None:
     return BlockingLedger(ledger) if isinstance(ledger, SqliteLedger) else None
 
 
-def open_store(url: str, given: str | None = None, *, settle: bool = False) -> Store:
-    """Open the store that belongs to the ledger at an address.
+async def join_fleet(ledger: Ledger) -> Fleet:
+    """What the orchestrator of an open remote ledger tells its workers.
+
+    Raises:
+        LedgerUnavailable: It does not answer.
+        LedgerUnusable: It does not serve this caller; says why.
+    """
+    assert isinstance(ledger, RemoteLedger)
+    return await ledger.fleet()
+
+
+def chronicle_of(ledger: Ledger) -> Chronicle:
+    """The second port of a ledger that this process owns.
+
+    Raises:
+        Invalid: It is owned by another process.
+    """
+    if not isinstance(ledger, SqliteLedger):
+        raise Invalid("only the process that has the ledger's file open can look after its generations")
+    return SqliteChronicle(ledger)
+
+
+def store_address(url: str, given: str | None = None, *, settle: bool = False) -> str:
+    """Where the results of the ledger at an address lie: a store's own address.
 
     Args:
-        given: Where results shall lie; None: PLANRUN_STORE, else what was settled before, else beside the ledger.
+        given: Where they shall lie; None: PLANRUN_STORE, else what was settled before, else beside the ledger.
         settle: This process will store there: others are to find it.
 
     Raises:
         Invalid: Not the address of a store, or the ledger's results are in another one.
     """
-    return open_shared_store(address_for(place_of(url), store_from(given), settle=settle))
+    return address_for(place_of(url), store_from(given), settle=settle)
+
+
+def open_store(url: str, given: str | None = None, *, settle: bool = False) -> Store:
+    """Open the store that belongs to the ledger at an address; of an orchestrator's, what a client sees.
+
+    Args and errors are those of `store_address`.
+    """
+    place = place_of(url)
+    if place.is_remote:
+        return RemoteStore(place.url, token=token_from())
+    return open_shared_store(store_address(url, given, settle=settle))
 
 
 def open_shared_store(address: str) -> Store:
@@ -117,8 +182,24 @@ async def touch_store(store: Store) -> None:
         log.warning("%s; jobs run, and their results wait for it", error)
 
 
-def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransport:
-    """A worker's end of the transport."""
+def open_transport(
+    ledger: Ledger, clock: Clock, row: WorkerRow, *, broker: str = "", broker_prefix: str = ""
+) -> WorkerTransport:
+    """A worker's end of the transport.
+
+    Args:
+        broker: Address of a RabbitMQ; empty: offers are read from the ledger.
+
+    Raises:
+        Invalid: Not such an address, or what is needed for it is not installed.
+    """
+    if broker:
+        rabbitmq = _rabbitmq()
+        told = rabbitmq.broker_at(broker, broker_prefix)
+        worker: WorkerTransport = rabbitmq.RabbitWorker(
+            told, ledger, clock, incarnation=row.incarnation, lane=lane_of(row)
+        )
+        return worker
     query = OfferQuery(
         namespaces=row.namespaces,
         handlers=tuple(handler for handler in row.handlers if not handler.missing),
@@ -126,6 +207,30 @@ def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransp
         limit=row.slots,
     )
     return EmbeddedTransport(ledger, clock, row.incarnation, query)
+
+
+def open_fleet_transport(clock: Clock, *, broker: str, broker_prefix: str, generation: int) -> FleetTransport:
+    """The orchestrator's end of the transport. It connects when it is used.
+
+    Args:
+        generation: Of the ledger.
+
+    Raises:
+        Invalid: As `open_transport`.
+    """
+    rabbitmq = _rabbitmq()
+    told = rabbitmq.broker_at(broker, broker_prefix)
+    fleet: FleetTransport = rabbitmq.RabbitFleet(told, clock, generation=generation)
+    return fleet
+
+
+def _rabbitmq() -> ModuleType:
+    """Imported by whoever has a broker: nobody else needs its client."""
+    try:
+        from planrun.transport.rabbitmq import ends  # noqa: PLC0415
+    except ImportError as error:
+        raise Invalid(f"a broker needs {error.name}: pip install 'planrun[rabbitmq]'") from None
+    return ends
 
 
 def scratch_root(place: Place, chosen: Path | None) -> Path:

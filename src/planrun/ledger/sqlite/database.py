@@ -189,6 +189,7 @@ def _copy_whole(source: apsw.Connection, path: Path) -> None:
                     copying.step(1000)
         finally:
             source.execute("COMMIT")
+        target.execute(statement("mark_copy"))
         found = target.pragma("integrity_check")
         if found != "ok":
             raise apsw.CorruptError(f"the ledger is damaged: {found}")

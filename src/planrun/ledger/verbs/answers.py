@@ -38,7 +38,7 @@ def owe_answer(tx: Tx, job_id: str) -> None:
         body = {"result": result, "public_names": names} if names else {"result": result}
         held = one(tx, "unpublished", job_id=job_id) is not None
         for route in told:
-            _owe(tx, job_id, route, body, not_before_ms=tx.now.boot_ms + _kept_ms(tx, result) if held else 0)
+            _owe(tx, job_id, route, body, not_before_ms=tx.now.boot_ms + kept_ms(tx, result) if held else 0)
 
 
 def confirm(tx: Tx, msg_id: str, *, what: What | None = None, detail: str = "") -> None:
@@ -81,19 +81,20 @@ def _owe(tx: Tx, job_id: str, route: str, body: dict[str, Any], *, not_before_ms
     tx.rows("insert_message", msg_id=msg_id, route=route, body=text, not_before_ms=not_before_ms)
 
 
-def _kept_ms(tx: Tx, result: Result) -> int:
+def kept_ms(tx: Tx, result: Result) -> int:
+    """How long a result is kept, as its kind says."""
     row = one(tx, "find_keep", kind=result.kind, version=result.version)
     return round(RESULT_TTL_S * 1000) if row is None else int(row["result_ttl_ms"])
 
 
 def find_result(tx: Tx, job_id: str) -> Result | None:
-    """The one answer of an ended job, while it is kept."""
+    """The one answer of an ended job, from when it may be said, and while it is kept."""
     row = one(tx, "find_result", job_id=job_id)
-    return _result(row) if row is not None and row["result_gone_at_ms"] is None else None
+    return _result(row) if row is not None and row["result_gone_at_ms"] is None and not row["closing"] else None
 
 
 def stored_result(tx: Tx, job_id: str) -> Result | None:
-    """The same for the archive: also what nobody else gets any more."""
+    """The same for the archive and the store: also what nobody else gets any more, or not yet."""
     row = one(tx, "find_result", job_id=job_id)
     return _result(row) if row is not None else None
 

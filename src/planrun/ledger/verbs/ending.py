@@ -23,7 +23,7 @@ from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.answers import owe_answer
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.holding import lost_or_canceled, owns
-from planrun.ledger.verbs.requests import find_request
+from planrun.ledger.verbs.requests import find_request, shown_state
 
 CLAIMABLE = frozenset(Outcome) - {Outcome.LOST, Outcome.RELEASED, Outcome.CANCELED}
 _FAILED = frozenset({Outcome.PERMANENT, Outcome.TRANSIENT, Outcome.FATAL, Outcome.STALLED, Outcome.OVERTIME})
@@ -137,14 +137,16 @@ def cancel(tx: Tx, request: CancelRequest) -> CancelReply:
     if job is None or job["namespace"] != request.namespace:
         raise UnknownJob(f"no job {request.job_id} in namespace {request.namespace}")
     if job["ended_at_ms"] is not None:
-        return CancelReply(canceled=False, state=State(job["state"]))
+        return CancelReply(canceled=False, state=shown_state(job))
     by = f" by {request.who}" if request.who else ""
     error = Failure(message=f"canceled{by}{': ' + request.why if request.why else ''}", code="canceled")
     if job["state"] == State.RUNNING:
         end_attempt(tx, job, Outcome.CANCELED, error=error, who=request.who, stopped=False)
     else:
         end_queued(tx, job_id, State.CANCELED, None, error, who=request.who)
-    return CancelReply(canceled=True, state=State.CANCELED)
+    ended = one(tx, "job_state", job_id=job_id)
+    assert ended is not None, "the job was written a moment ago"
+    return CancelReply(canceled=True, state=shown_state(ended))
 
 
 def overdue(tx: Tx, job_id: str) -> None:

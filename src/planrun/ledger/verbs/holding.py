@@ -24,6 +24,7 @@ from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.pausing import open_pauses
+from planrun.ledger.verbs.recovering import accuse, is_ahead, suspect
 from planrun.ledger.verbs.versions import refuse_outdated
 from planrun.trip import trip
 
@@ -122,7 +123,10 @@ def _why_not(tx: Tx, request: GrantRequest) -> str:
     if job["ended_at_ms"] is not None:
         return "ended"
     if request.attempt != job["attempt"]:
-        return "stale" if request.attempt < job["attempt"] else "ahead"
+        if request.attempt < job["attempt"]:
+            return "stale"
+        suspect(tx, f"attempt {request.attempt} of job {job['job_id']} was offered, and it is at {job['attempt']}")
+        return "ahead"
     if job["state"] == State.RUNNING:
         return "running"
     if job["not_before_ms"] > tx.now.boot_ms:
@@ -189,6 +193,8 @@ def lost_or_canceled(tx: Tx, lease: Lease) -> Standing:
         return Standing(status="lost", why="the ledger does not know the job")
     if owns(job, lease):
         return Standing(status="lost", why="an older checkpoint")
+    if is_ahead(tx, lease):
+        accuse(tx, f"somebody holds token {token_shown(lease.token)} for job {lease.job_id}")
     if job["state"] == State.CANCELED:
         return Standing(status="canceled", why="canceled by request")
     return Standing(status="lost", why=f"the job is {job['state']} at attempt {job['attempt']}")

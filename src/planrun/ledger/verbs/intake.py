@@ -16,7 +16,7 @@ from planrun.ledger.verbs.answers import owe_answer, subscribe
 from planrun.ledger.verbs.ending import end_queued
 from planrun.ledger.verbs.fleet import Fleet
 from planrun.ledger.verbs.history import note
-from planrun.ledger.verbs.requests import find_request
+from planrun.ledger.verbs.requests import find_request, shown_state
 from planrun.ledger.verbs.versions import refuse_outdated
 
 
@@ -66,7 +66,8 @@ def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> Su
     runs at the same time either sees the new subscriber or lets us see its result."""
     if disposition == "joined":
         joined = one(tx, "join_job", job_id=job_id, priority=request.priority, deadline_at_ms=request.deadline_at_ms)
-        disposition = "joined" if joined is not None else "answered"
+        row = one(tx, "job_state", job_id=job_id)
+        disposition = "joined" if joined is not None or (row is not None and row["closing"]) else "answered"
         note(tx, job_id, What(disposition), who=request.who, detail=f"request {request.request_id}")
     row = one(tx, "job_state", job_id=job_id)
     kept = row if row is not None else one(tx, "find_archived", job_id=job_id, namespace=None)
@@ -80,7 +81,8 @@ def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> Su
         _subscribe(tx, request, job_id)
         if row["ended_at_ms"] is not None:
             owe_answer(tx, job_id)
-    return SubmitReply(job_id=job_id, disposition=disposition, state=State(kept["state"]))
+    state = shown_state(row) if row is not None else State(kept["state"])
+    return SubmitReply(job_id=job_id, disposition=disposition, state=state)
 
 
 def _create(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
@@ -117,7 +119,9 @@ def _create(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
     if missing is None:
         return SubmitReply(job_id=job_id, disposition="new", state=State.QUEUED)
     end_queued(tx, job_id, State.FAILED, Reason.UNSUPPORTED, Failure(message=missing, code="unsupported"))
-    return SubmitReply(job_id=job_id, disposition="new", state=State.FAILED)
+    ended = one(tx, "job_state", job_id=job_id)
+    assert ended is not None, "the job was written a moment ago"
+    return SubmitReply(job_id=job_id, disposition="new", state=shown_state(ended))
 
 
 def _remember(tx: Tx, request: SubmitRequest, job_id: str) -> None:

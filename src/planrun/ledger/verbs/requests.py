@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from planrun.core.life import State
 from planrun.core.names import job_id_of
 from planrun.ledger.tx import Row, Tx, one
+
+
+def shown_state(row: Row) -> State:
+    """The state of a job as everybody sees it: one whose answer may not be said yet runs."""
+    return State.RUNNING if row["closing"] else State(row["state"])
 
 
 def find_request(tx: Tx, namespace: str, request_id: str) -> Row | None:

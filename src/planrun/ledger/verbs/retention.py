@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from planrun.core.history import What
 from planrun.core.keeping import (
     MESSAGE_TTL_MS,
     WORKER_TTL_MS,
@@ -18,7 +19,8 @@ from planrun.core.kinds import RESULT_TTL_S
 from planrun.core.life import State
 from planrun.core.messages import Handler, Result
 from planrun.ledger.tx import Tx, dump, load, one
-from planrun.ledger.verbs.answers import stored_result
+from planrun.ledger.verbs.answers import find_result, kept_ms, stored_result
+from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.reading import attempts, events, job
 from planrun.ledger.verbs.requests import job_of_request
 
@@ -75,6 +77,19 @@ def _stale_results(tx: Tx, limit: int) -> tuple[str, ...]:
             rows = tx.rows("stale_results", before_ms=before_ms, limit=limit - len(found), **at)
             found += [row["job_id"] for row in rows]
     return tuple(found)
+
+
+def park(tx: Tx, msg_id: str, *, detail: str) -> bool:
+    """Nobody takes a message, and its result has been kept long enough: it is owed no more, and the result may go."""
+    _, job_id, _ = msg_id.split(":", 2)
+    result = find_result(tx, job_id)
+    if result is None or doubt(tx) > 0:
+        return False
+    before_ms = tx.now.wall_ms - kept_ms(tx, result)
+    if not tx.rows("park", msg_id=msg_id, job_id=job_id, before_ms=before_ms, wall_ms=tx.now.wall_ms):
+        return False
+    note(tx, job_id, What.PARKED, detail=detail)
+    return True
 
 
 def records(tx: Tx, job_ids: Sequence[str]) -> list[Record]:

@@ -11,6 +11,7 @@ UPDATE job
        clock_epoch    = NULL,
        lease_until_ms = NULL,
        ended_at_ms    = :wall_ms,
+       closing        = coalesce((SELECT v FROM meta WHERE k = 'strict'), 0),
        key_open       = CASE WHEN :state = 'finished' THEN key_open ELSE 0 END
  WHERE job_id = :job_id AND state = 'running' AND attempt = :attempt AND token = :token
 RETURNING job_id;

@@ -4,5 +4,10 @@ SELECT a.job_id, a.attempt, a.token, (a.stopped OR a.ended_at_ms <= :silent_sinc
   LEFT JOIN result AS r ON r.job_id = a.job_id AND j.result_gone_at_ms IS NULL
  WHERE a.collected = 0 AND a.outcome IS NOT NULL AND a.ended_at_ms <= :before_ms
    AND (j.token IS NULL OR j.token <> a.token)
+   AND j.closing = 0
+   AND (a.token >> 40 = (SELECT v FROM meta WHERE k = 'generation')
+        OR coalesce((SELECT v FROM meta WHERE k = 'strict'), 0) AND j.ended_at_ms IS NOT NULL
+        OR NOT EXISTS (SELECT 1 FROM meta WHERE k = 'recovered_at_ms'))
+   AND NOT EXISTS (SELECT 1 FROM meta WHERE k = 'recovering')
  ORDER BY a.ended_at_ms
  LIMIT :limit;

@@ -1,5 +1,5 @@
 -- Lease one attempt to one worker.
--- Fence: queued, at exactly this attempt, due, not paused, and the worker may take work.
+-- Fence: queued, at exactly this attempt, due, not paused, the worker may take work, and the ledger is not behind it.
 UPDATE job
    SET state          = 'running',
        token          = :token,
@@ -16,5 +16,6 @@ UPDATE job
    AND NOT EXISTS (SELECT 1 FROM pause
                     WHERE resumed_at_ms IS NULL AND namespace IN ('', job.namespace) AND kind IN ('', job.kind))
    AND EXISTS (SELECT 1 FROM worker WHERE incarnation = :incarnation AND state = 'ready')
+   AND NOT EXISTS (SELECT 1 FROM meta WHERE k = 'rolled_back')
 RETURNING namespace, kind, version, inputs, params, checkpoint, failures, losses, handbacks,
           (SELECT name FROM worker WHERE incarnation = :incarnation) AS worker;

@@ -13,17 +13,19 @@ SELECT 'job ' || job_id || ' has ended without a result' FROM job
  WHERE ended_at_ms IS NOT NULL AND job_id NOT IN (SELECT job_id FROM result)
 UNION ALL
 SELECT 'job ' || r.job_id || ' finished by a token that did not win' FROM result AS r JOIN job AS j ON j.job_id = r.job_id
- WHERE r.status = 'finished'
+ WHERE r.status = 'finished' AND r.adopted = 0
    AND NOT EXISTS (SELECT 1 FROM attempt AS a WHERE a.job_id = r.job_id AND a.token = r.token AND a.outcome = 'success')
 UNION ALL
 SELECT 'job ' || s.job_id || ' has ended, but ' || s.route || ' is not owed its answer'
   FROM subscriber AS s JOIN job AS j ON j.job_id = s.job_id
- WHERE j.ended_at_ms IS NOT NULL AND s.told = 0
+ WHERE j.ended_at_ms IS NOT NULL AND s.told = 0 AND j.closing = 0
    AND NOT EXISTS (SELECT 1 FROM outbox AS o WHERE o.msg_id = 'result:' || s.job_id || ':' || s.route)
 UNION ALL
 SELECT 'job ' || substr(o.msg_id, 8, 36) || ' has no result any more, but ' || o.route || ' is owed it'
   FROM outbox AS o LEFT JOIN job AS j ON j.job_id = substr(o.msg_id, 8, 36)
  WHERE o.confirmed = 0 AND (j.job_id IS NULL OR j.result_gone_at_ms IS NOT NULL)
+UNION ALL
+SELECT v FROM meta WHERE k = 'rolled_back'
 UNION ALL
 SELECT 'job ' || job_id || ' waits longer than any rule allows' FROM job
  WHERE state = 'queued' AND not_before_ms > :now_ms + 366 * 86400000

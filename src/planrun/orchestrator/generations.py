@@ -1,0 +1,149 @@
+"""Is this the ledger, or an older copy of it? Asked of the store at start, and every minute.
+
+    ledger/<uuid>/gen/<n>               a generation, by whom it was taken: created once
+    ledger/<uuid>/high/<generation>-<n> a high-water mark: its name says it all; older ones are removed
+
+The mark is made before an answer is said, every minute, and at a clean stop. So a copy that lacks an answer which
+somebody got is always behind the mark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from planrun.clock import Clock
+from planrun.core.errors import LedgerUnusable
+from planrun.core.generations import (
+    RECOVER,
+    History,
+    Known,
+    Mark,
+    Taken,
+    folder_of,
+    generation_in,
+    generation_key,
+    mark_in,
+    mark_key,
+    taken_of,
+    why_not,
+)
+from planrun.ledger.chronicle import Chronicle
+from planrun.storage.contract import Store
+from planrun.trip import trip
+
+MARK_EVERY_MS = 60_000
+
+_log = logging.getLogger("planrun.generations")
+
+
+class Generations:
+    """The generations of one ledger. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        chronicle: Chronicle,
+        store: Store,
+        clock: Clock,
+        *,
+        step_down: Callable[[str], None] = lambda why: None,
+    ) -> None:
+        """
+        Args:
+            step_down: Called, with words, when another process has recovered a copy of this ledger: this one must end.
+        """
+        self._chronicle = chronicle
+        self._store = store
+        self._clock = clock
+        self._step_down = step_down
+        self._marked: Mark | None = None
+        self._accused = False
+        self._alone = asyncio.Lock()
+
+    async def enter(self, *, recover: bool) -> History:
+        """Make sure that this ledger is the right one, and that its generation is ours. Asked before anything else.
+
+        Args:
+            recover: Begin a new generation, if it is not.
+
+        Raises:
+            LedgerUnusable: It must not be run as it is; says what was found and what to do.
+            StorageError: The store does not say.
+        """
+        history = await self._chronicle.history()
+        known = await asyncio.to_thread(self._known, history.uuid)
+        problem = why_not(history, known)
+        if problem and not recover:
+            raise LedgerUnusable(
+                f"this ledger must not be run as it is: {problem}. Run the newest copy there is, with no other "
+                f"orchestrator; if this is the newest that you have, {RECOVER}: see docs/concepts/generations.md"
+            )
+        if problem:
+            _log.warning("recovering: %s", problem)
+        if problem or not history.owner:
+            await self._take(history, known, recovering=bool(problem))
+            history = await self._chronicle.history()
+        await self.reach(Mark(generation=history.generation, n=history.n))
+        return history
+
+    async def reach(self, mark: Mark) -> None:
+        """Let the store know that the ledger has counted so far. Durable on return."""
+        async with self._alone:
+            before = self._marked
+            if before is not None and mark <= before:
+                return
+            uuid = (await self._chronicle.history()).uuid
+            await asyncio.to_thread(self._store.put_if_absent, mark_key(uuid, mark), b"{}")
+            trip("mark:written")
+            self._marked = mark
+            if before is not None:
+                await asyncio.to_thread(self._store.delete, mark_key(uuid, before))
+
+    async def tick(self, now_ms: int) -> int:
+        """Renew the mark, and look whether somebody else has taken over.
+
+        Returns:
+            When to do it again, boottime milliseconds.
+        """
+        history = await self._chronicle.history()
+        known = await asyncio.to_thread(self._known, history.uuid)
+        if known.newest > history.generation:
+            self._step_down(
+                f"generation {known.newest} of this ledger has taken over from generation {history.generation}: "
+                "a copy of it was recovered elsewhere"
+            )
+            return now_ms + MARK_EVERY_MS
+        if history.rolled_back and not self._accused:
+            self._accused = True
+            _log.error("%s; nothing more is started: stop the orchestrator, and %s", history.rolled_back, RECOVER)
+        await self.reach(Mark(generation=history.generation, n=history.n))
+        return now_ms + MARK_EVERY_MS
+
+    async def _take(self, history: History, known: Known, *, recovering: bool) -> None:
+        """Take the next generation that nobody has. What a crash leaves of it is one that nobody will ever use."""
+        owner = self._clock.new_id()
+        taken = msgspec.json.encode(Taken(owner=owner, at_ms=self._clock.now().wall_ms))
+        number = max(known.newest + 1, history.generation + int(recovering))
+        while True:
+            key = generation_key(history.uuid, number)
+            there = await asyncio.to_thread(self._store.put_if_absent, key, taken)
+            if there == taken:
+                break
+            number += 1
+        trip("generation:taken")
+        await self._chronicle.take_generation(number, owner, recovering=recovering)
+        trip("generation:entered")
+
+    def _known(self, uuid: str) -> Known:
+        generations: dict[int, Taken] = {}
+        marks: list[Mark] = []
+        for key in self._store.keys(folder_of(uuid)):
+            number, mark = generation_in(key), mark_in(key)
+            if number is not None:
+                generations[number] = taken_of(self._store.read(key) or b"") or Taken(owner="", at_ms=0)
+            if mark is not None:
+                marks.append(mark)
+        return Known(generations=generations, high=max(marks, default=None))

@@ -1,0 +1,66 @@
+"""What a worker stands on: a ledger and a store, on this box or of a fleet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from planrun.clock import Clock
+from planrun.config import place_of, store_from
+from planrun.ledger.contract import Ledger
+from planrun.lockfile import hold_ledger
+from planrun.storage.contract import Store
+from planrun.wiring import join_fleet, open_ledger, open_shared_store, open_store, touch_store
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a worker stands on.
+
+    Attributes:
+        broker, broker_prefix: As in `Fleet`.
+    """
+
+    ledger: Ledger
+    store: Store
+    broker: str = ""
+    broker_prefix: str = ""
+
+
+@asynccontextmanager
+async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Ground]:
+    """The ledger's file, which no orchestrator owns; or an orchestrator's ledger, and the store that it names.
+
+    Args:
+        given: Where this worker was told that results go; empty: nowhere.
+
+    Raises:
+        Invalid: Not an address, or the ledger's results go elsewhere.
+        StorageError: The store refuses what a worker wants to do there.
+        LedgerUnavailable: The orchestrator does not answer.
+        LedgerUnusable: The file must not be opened here, an orchestrator owns it, or it does not serve this caller.
+    """
+    place = place_of(url)
+    if place.is_remote:
+        ledger = open_ledger(url, clock=clock)
+        try:
+            fleet = await join_fleet(ledger)
+            store = open_shared_store(store_from(given) or fleet.store)
+            await touch_store(store)
+            yield Ground(ledger, store, fleet.broker, fleet.broker_prefix)
+        finally:
+            await ledger.close()
+        return
+    hold = hold_ledger(place.alone, alone=False)
+    try:
+        store = open_store(url, given, settle=True)
+        await touch_store(store)
+        ledger = open_ledger(url, clock=clock)
+        try:
+            yield Ground(ledger, store)
+        finally:
+            await ledger.close()
+    finally:
+        os.close(hold)

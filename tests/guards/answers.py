@@ -1,0 +1,128 @@
+"""What keeps answers from being lost, from being acted upon twice, and from going where they must not."""
+
+from __future__ import annotations
+
+from .fences import SQL, Fence
+from .rules import contract, core
+
+ADDRESSES = "tests/core/test_addresses.py"
+TARGETS = "tests/orchestrator/test_webhook_targets.py"
+QUEUES = "tests/orchestrator/test_outbox_queue.py"
+OUTLETS = "test_a_route_that_nobody_could_send_to_is_refused"
+
+ANSWERS = [
+    contract(
+        "what is owed is parked only after its result was kept long enough",
+        f"{SQL}/park.sql",
+        " AND ended_at_ms <= :before_ms",
+        " AND :before_ms",
+        "TestOutbox::test_a_message_that_nobody_takes_is_parked_once_its_result_was_kept_long_enough",
+    ),
+    contract(
+        "what has arrived is not parked",
+        f"{SQL}/park.sql",
+        " AND confirmed = 0",
+        "",
+        "TestOutbox::test_a_confirmed_message_is_not_parked",
+    ),
+    contract(
+        "nothing is parked while the wall clock is doubted",
+        "ledger/verbs/retention.py",
+        "result is None or doubt(tx) > 0",
+        "result is None",
+        "TestOutbox::test_nothing_is_parked_while_the_wall_clock_is_doubted",
+    ),
+    contract(
+        "a route that nobody could send to is refused at the door",
+        "ledger/sqlite/ledger.py",
+        "self._outlets.check(route for request in requests for route in request.subscribers)",
+        "pass",
+        "TestOutbox::test_a_queue_is_no_route_without_a_broker",
+    ),
+    core("an orchestrator starts no programs", "routes", " and not self.programs", " and False", OUTLETS),
+    core(
+        "planrun's own queues take no answers",
+        "routes",
+        ' and rest.startswith(f"{self.broker_prefix}.")',
+        " and False",
+        OUTLETS,
+    ),
+    Fence(
+        "only where nobody is there is an answer parked",
+        "orchestrator/outbox.py",
+        '            raise _Undelivered(f"queue {queue}: {error}") from None',
+        '            raise _NobodyThere(f"queue {queue}: {error}") from None',
+        (f"{QUEUES}::test_a_broker_that_is_down_parks_nothing",),
+    ),
+    Fence(
+        "what is not confirmed stays owed",
+        "orchestrator/outbox.py",
+        "        except TransportUnavailable as error:\n",
+        "        except TransportUnavailable as error:\n            return\n",
+        (f"{QUEUES}::test_what_is_not_confirmed_goes_out_again_the_same",),
+    ),
+    Fence(
+        "no full stop in the id that is signed",
+        "orchestrator/webhook.py",
+        'f"msg_{digest(message.msg_id)[:32]}"',
+        "message.msg_id",
+        ("tests/orchestrator/test_outbox.py::test_each_subscriber_has_an_id_of_its_own_without_full_stops",),
+    ),
+    Fence(
+        "a webhook goes where it may",
+        "outgoing.py",
+        " if self._allowed.has(host, address)]",
+        "]",
+        (f"{TARGETS}::test_a_name_is_judged_by_what_it_resolves_to",),
+    ),
+    Fence(
+        "what was judged is connected to",
+        "outgoing.py",
+        "self._network.connect_tcp(address, ",
+        "self._network.connect_tcp(host, ",
+        (f"{TARGETS}::test_the_name_is_resolved_once_and_what_was_judged_is_connected_to",),
+    ),
+    Fence(
+        "an allowed name gives no way to metadata",
+        "core/addresses.py",
+        "(not plain.is_link_local and any(",
+        "(any(",
+        (f"{ADDRESSES}::test_what_is_allowed_besides",),
+    ),
+    Fence(
+        "an IPv4 address in another's clothes",
+        "core/addresses.py",
+        "found.ipv4_mapped or ",
+        "",
+        (f"{ADDRESSES}::test_what_is_allowed_besides",),
+    ),
+    Fence(
+        "an id is written down in a transaction, or not at all",
+        "inbox.py",
+        "return bool(alone and not connection.in_transaction)",
+        "return False",
+        ("tests/inbox/test_sqlite_inbox.py::TestSqliteInbox::test_without_a_transaction_nothing_is_written_down",),
+    ),
+    Fence(
+        "what came before is not new",
+        "inbox.py",
+        "(msg_id, int(time.time())))\n        return bool(cursor.rowcount == 1)\n\n    def",
+        "(msg_id, int(time.time())))\n        return True\n\n    def",
+        ("tests/inbox/test_sqlite_inbox.py::TestSqliteInbox::test_the_first_time_is_told_from_every_other",),
+    ),
+    Fence(
+        "only old ids are forgotten",
+        "inbox.py",
+        "WHERE seen_at_s < {marks[0]}",
+        "WHERE {marks[0]} > 0",
+        ("tests/inbox/test_sqlite_inbox.py::TestSqliteInbox::test_only_old_ids_are_forgotten",),
+    ),
+    Fence(
+        "a webhook is read only if it was signed",
+        "inbox.py",
+        "        except Exception as error:  # what it raises for a header that is no signature is not said\n"
+        "            failed = error\n        else:\n            return read(body)\n",
+        "        except Exception as error:\n            failed = error\n        return read(body)\n",
+        ("tests/inbox/test_received.py::test_anything_else_is_refused_with_words",),
+    ),
+]
