@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import ssl
 from pathlib import Path
 from types import ModuleType
 
@@ -33,6 +35,7 @@ from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 from planrun.storage.probe import TOUCHED, StoreReport, probe
 from planrun.storage.remote import RemoteStore
+from planrun.tls import client_context
 from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
@@ -68,7 +71,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
     place = place_of(url)
     clock = clock or SystemClock.open_system()
     if place.is_remote:
-        return open_remote(place.url, clock, token=token_from(), wait_s=wait_s)
+        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s)
     return SqliteLedger(place, clock, wait_s=wait_s)
 
 
@@ -129,7 +132,7 @@ def open_store(url: str, given: str | None = None, *, settle: bool = False) -> S
     """
     place = place_of(url)
     if place.is_remote:
-        return RemoteStore(place.url, token=token_from())
+        return RemoteStore(place.url, token=token_from(), tls=_tls(place))
     return open_shared_store(store_address(url, given, settle=settle))
 
 
@@ -231,6 +234,11 @@ def _rabbitmq() -> ModuleType:
     except ImportError as error:
         raise Invalid(f"a broker needs {error.name}: pip install 'planrun[rabbitmq]'") from None
     return ends
+
+
+def _tls(place: Place) -> ssl.SSLContext | None:
+    """Whom to trust there; without TLS no certificates need be loaded."""
+    return client_context(os.environ) if place.url.startswith("https:") else None
 
 
 def scratch_root(place: Place, chosen: Path | None) -> Path:

@@ -14,19 +14,27 @@ from planrun.config import Place, place_of
 from planrun.core.errors import Invalid
 from planrun.core.fleet import Fleet
 from planrun.core.keeping import Keep
-from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
 from planrun.lockfile import hold_ledger
 from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
+from planrun.orchestrator.fleet import fleet_duties
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.contract import Store
-from planrun.wiring import open_fleet_ledger, open_shared_store, store_address, touch_store
+from planrun.transport.contract import FleetTransport
+from planrun.wiring import (
+    chronicle_of,
+    open_fleet_ledger,
+    open_fleet_transport,
+    open_shared_store,
+    store_address,
+    touch_store,
+)
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -78,24 +86,51 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             )
             store = open_shared_store(fleet.store)
             await touch_store(store)
-            yield Orchestrator(place, clock, ledger, store, fleet, _duties(ledger, store, clock, place, options))
+            async with _open_broker(fleet, ledger, clock) as broker:
+                duties = _duties(ledger, store, clock, place, options, broker)
+                yield Orchestrator(place, clock, ledger, store, fleet, duties)
         finally:
             await ledger.close()
     finally:
         os.close(hold)
 
 
-def _duties(ledger: Ledger, store: Store, clock: Clock, place: Place, options: OrchestratorOptions) -> Duties:
+@asynccontextmanager
+async def _open_broker(fleet: Fleet, ledger: FleetLedger, clock: Clock) -> AsyncIterator[FleetTransport | None]:
+    """The orchestrator's end of the fleet's broker; None: it has none."""
+    if not fleet.broker:
+        yield None
+        return
+    generation = (await chronicle_of(ledger).history()).generation
+    broker = open_fleet_transport(clock, broker=fleet.broker, broker_prefix=fleet.broker_prefix, generation=generation)
+    try:
+        yield broker
+    finally:
+        await broker.close()
+
+
+def _duties(
+    ledger: FleetLedger,
+    store: Store,
+    clock: Clock,
+    place: Place,
+    options: OrchestratorOptions,
+    broker: FleetTransport | None,
+) -> Duties:
+    expiry, more = fleet_duties(ledger, broker, clock)
     return Duties(
         ledger,
         clock,
-        sweeper=Sweeper(ledger, proof_of_death=False),  # workers are on other machines: no lock proves anything here
+        # Workers are on other machines: no lock proves anything here.
+        sweeper=Sweeper(ledger, expiry=expiry, proof_of_death=False),
         outbox=Outbox(
             ledger,
             clock,
             publisher=Publisher(ledger, store, place.public),
             environment=os.environ,
             webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, ""),
+            webhooks_allowed=options.webhooks_allowed,
+            broker=broker,
         ),
         collector=Collector(ledger, store, scratch=place.scratch, gc_grace_s=options.gc_grace_s),
         retention=Retention(
@@ -104,4 +139,5 @@ def _duties(ledger: Ledger, store: Store, clock: Clock, place: Place, options: O
             keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
             logs=place.logs,
         ),
+        more=more,
     )
