@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from planrun.clock import Clock
-from planrun.config import place_of, store_from
+from planrun.config import broker_from, place_of, store_from
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import hold_ledger
 from planrun.storage.contract import Store
@@ -49,7 +49,7 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
             fleet = await join_fleet(ledger)
             store = open_shared_store(store_from(given) or fleet.store)
             await touch_store(store)
-            yield Ground(ledger, store, fleet.broker, fleet.broker_prefix)
+            yield Ground(ledger, store, broker_from(fleet.broker), fleet.broker_prefix)
         finally:
             await ledger.close()
         return
