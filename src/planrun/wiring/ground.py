@@ -22,7 +22,7 @@ class Ground:
 
     Attributes:
         store_folder: Where the store is on this box; None: elsewhere.
-        broker, broker_prefix: As in `Fleet`.
+        broker, broker_prefix, lease_s: As in `Fleet`; None: it is not one.
     """
 
     ledger: Ledger
@@ -30,6 +30,7 @@ class Ground:
     store_folder: Path | None
     broker: str = ""
     broker_prefix: str = ""
+    lease_s: float | None = None
 
 
 @asynccontextmanager
@@ -47,7 +48,7 @@ async def open_ground(url: str, clock: Clock) -> AsyncIterator[Ground]:
         try:
             fleet = await join_fleet(ledger)
             store = open_shared_store(fleet.store)
-            yield Ground(ledger, store, folder_of(fleet.store), fleet.broker, fleet.broker_prefix)
+            yield Ground(ledger, store, folder_of(fleet.store), fleet.broker, fleet.broker_prefix, fleet.lease_s)
         finally:
             await ledger.close()
         return

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -63,6 +64,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     )
     scratch = _scratch_root(options, place)
     async with open_ground(url, clock) as ground:
+        options = replace(options, lease_s=options.lease_s or ground.lease_s)
         lock = WorkerLock.acquire(place.workers, clock.new_id())
         row = _row(options, catalog, lock, proves=not place.is_remote)
         ledger = ground.ledger

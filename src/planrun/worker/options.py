@@ -12,6 +12,8 @@ from planrun.core.keeping import IDS_TTL_S, IDS_TTL_S_MIN, JOB_TTL_S
 from planrun.core.kinds import MIB
 from planrun.core.names import NAME_RULE, is_name
 
+LEASE_S = 60.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
@@ -21,7 +23,8 @@ class WorkerOptions:
     namespaces: Whose jobs it runs.
     name: What people call it; empty: its host and process.
     slots: How many jobs it runs at once.
-    lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over.
+    lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over; None: 60 s, in a
+        fleet what the orchestrator says.
     capabilities: What this machine can do, beside what the modules probe themselves.
     scratch: Root of the attempts' folders; None: beside the ledger.
     isolation: `auto`, or force one level: `full`, `subreaper`, `group`.
@@ -45,7 +48,7 @@ class WorkerOptions:
     namespaces: tuple[str, ...] = ("default",)
     name: str = ""
     slots: int = 1
-    lease_s: float = 60
+    lease_s: float | None = None
     capabilities: tuple[str, ...] = ()
     scratch: Path | None = None
     isolation: str = "auto"
@@ -71,6 +74,8 @@ class WorkerOptions:
                     raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
         for what, least in _LEAST.items():
             number = getattr(self, what)
+            if number is None and what == "lease_s":
+                continue
             if not _is_number(number) or number < least:
                 raise Invalid(f"{what} {number!r}: use {least} or more")
         for what in ("slots", "dedup_size", "disk_free_bytes_min"):
@@ -78,6 +83,10 @@ class WorkerOptions:
                 raise Invalid(f"{what} {getattr(self, what)!r}: use a whole number")
         if self.scratch is not None and not isinstance(self.scratch, Path):
             raise Invalid(f"scratch: pass a Path, not {self.scratch!r:.80}")
+
+    @property
+    def lease_ms(self) -> int:
+        return round((self.lease_s or LEASE_S) * 1000)
 
 
 _LEAST = {
