@@ -17,7 +17,7 @@ from planrun.cli.asking import TOKENS, Flag, Modules, Url, with_client, with_key
 from planrun.cli.exits import Exit
 from planrun.cli.worker import WorkerFlags
 from planrun.client import AsyncClient
-from planrun.config import place_of, token_from, url_from
+from planrun.config import file_of, token_from, url_from
 from planrun.core.errors import Invalid
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def up(
         no_http: Serve no HTTP API.
     """
     flags.options(modules)  # what cannot be right is said here, not by a child that is started again and again
+    place = file_of(url_from(url))
     with_client(url, _touch, may_create=True)
-    place = place_of(url_from(url))
     api = None if no_http else _open_api(url_from(url), listen)
     say(f"ledger {place.ledger}, results {place.store}, logs {place.logs}, scratch {flags.scratch or place.scratch}")
     keeper = Keeper([sys.executable, "-m", "planrun.cli", "worker", *_of_worker(TOKENS.get()[1:])])

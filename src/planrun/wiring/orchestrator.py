@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of
-from planrun.core.errors import Invalid
+from planrun.config import Place, file_of
 from planrun.core.fleet import Fleet
 from planrun.core.keeping import Keep
 from planrun.ledger.fleet import FleetLedger
@@ -63,9 +62,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
         Invalid: An option that cannot be right.
         LedgerUnusable: The file must not be opened here, or a worker or another orchestrator has it; names it.
     """
-    place = place_of(url)
-    if place.is_remote:
-        raise Invalid(f"{url}: that is an orchestrator's address; name its ledger: sqlite:///path/to/file.db")
+    place = file_of(url)
     place.ledger.parent.mkdir(parents=True, exist_ok=True)
     hold = hold_ledger(place.alone, alone=True)
     try:

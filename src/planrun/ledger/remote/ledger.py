@@ -21,7 +21,7 @@ import msgspec
 from planrun.clock import Clock
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable, PlanrunError
 from planrun.core.fleet import Fleet
-from planrun.core.messages import JobRow
+from planrun.core.messages import JobRow, LogPiece
 from planrun.core.problems import Problem, error_of
 from planrun.core.why import Outlook
 from planrun.ledger.contract import Ledger
@@ -72,6 +72,13 @@ class RemoteLedger:
         """
         fleet: Fleet = await self._ask(_Question("GET", "/v1/fleet", b"", Fleet, Way.PLAIN, True, REPLY_S))
         return fleet
+
+    async def log_piece(self, row: JobRow, *, attempt: int | None, after: int) -> LogPiece:
+        """What an attempt of a job has printed behind that many bytes; None: the newest that printed something."""
+        which = "" if attempt is None else f"&attempt={attempt}"
+        path = f"/v1/jobs/{row.job_id}/log?after={after}{which}"
+        piece: LogPiece = await self._ask(_Question("GET", path, b"", LogPiece, Way.PLAIN, True, REPLY_S))
+        return piece
 
     async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
         """See `Ledger.changed`. Where there is no telling, something may have changed: it returns, after a moment."""
@@ -143,8 +150,9 @@ class RemoteLedger:
                     raise _NoAnswer(str(error), is_unsent=False, is_quick=True)
                 raise error
             answer = msgspec.json.decode(reply.content, type=kind)
-            return shifted(answer, self._clock.boot_ms() - int(reply.headers[BOOT_HEADER]))
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, ValueError) as error:
+            told_ms = reply.headers.get(BOOT_HEADER)
+            return answer if told_ms is None else shifted(answer, self._clock.boot_ms() - int(told_ms))
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
             if isinstance(error, PlanrunError):
                 raise
             raise LedgerUnavailable(
