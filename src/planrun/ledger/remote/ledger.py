@@ -1,6 +1,7 @@
 """A `Ledger` whose file is an orchestrator's: the same verbs, asked over HTTP.
 
-A verb whose answer got lost is asked again where that changes nothing, also while the orchestrator starts anew.
+A verb whose answer got lost is asked again where that changes nothing, also while the orchestrator starts anew; an
+address at which nobody has answered yet may be wrong, and is not.
 Heartbeats are not: whoever keeps a lease asks again by itself, and soon.
 
 Boottimes of the ledger's machine come out as boottimes of this one, so that everybody compares like with like.
@@ -106,13 +107,14 @@ class RemoteLedger:
         )
 
     async def _ask(self, question: _Question) -> Any:
-        is_patient = question.repeatable and question.way is Way.PLAIN
-        until_ms = self._clock.boot_ms() + (self._wait_ms if is_patient else 0)
+        began_ms = self._clock.boot_ms()
         for tries in itertools.count():
             try:
                 return self._read(await self._send(question), question.kind)
             except _NoAnswer as silence:
                 pause_s = PAUSES_S[min(tries, len(PAUSES_S) - 1)]
+                is_patient = self._met and question.repeatable and question.way is Way.PLAIN
+                until_ms = began_ms + (self._wait_ms if is_patient else 0)
                 is_over = tries > 0 and self._clock.boot_ms() + pause_s * 1000 >= until_ms
                 if is_over or not (silence.is_unsent or (question.repeatable and silence.is_quick)):
                     raise LedgerUnavailable(str(silence)) from None
