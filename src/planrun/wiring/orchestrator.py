@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -16,11 +16,9 @@ from planrun.core.keeping import Keep
 from planrun.ledger.fleet import FleetLedger
 from planrun.lockfile import hold_ledger
 from planrun.orchestrator.archive import Archive
-from planrun.orchestrator.beats import Beats
 from planrun.orchestrator.collector import Collector
-from planrun.orchestrator.duties import Duties, Loop
-from planrun.orchestrator.expiry import Expiry, FleetExpiry
-from planrun.orchestrator.notices import Notices
+from planrun.orchestrator.duties import Duties
+from planrun.orchestrator.fleet import fleet_duties
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
@@ -107,7 +105,7 @@ def _duties(
     options: OrchestratorOptions,
     broker: FleetTransport | None,
 ) -> Duties:
-    expiry, more = _of_broker(ledger, clock, broker)
+    expiry, more = fleet_duties(ledger, broker, clock)
     return Duties(
         ledger,
         clock,
@@ -119,6 +117,7 @@ def _duties(
             publisher=Publisher(ledger, store, place.public),
             environment=os.environ,
             webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, ""),
+            webhooks_allowed=options.webhooks_allowed,
             broker=broker,
         ),
         collector=Collector(ledger, store, scratch=place.scratch, gc_grace_s=options.gc_grace_s),
@@ -129,15 +128,4 @@ def _duties(
             logs=place.logs,
         ),
         more=more,
-    )
-
-
-def _of_broker(ledger: FleetLedger, clock: Clock, broker: FleetTransport | None) -> tuple[Expiry, Sequence[Loop]]:
-    """How leases end, and what else is to be done where heartbeats and offers travel through a broker."""
-    if broker is None:
-        return FleetExpiry(ledger), ()
-    beats = Beats(ledger, broker, clock)
-    return beats, (
-        Loop("take in heartbeats", beats.take_in, on_change=False),
-        Loop("tell workers what changed", Notices(ledger, broker).tick),
     )
