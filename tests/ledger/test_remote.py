@@ -89,7 +89,7 @@ async def remote(reply: Callable[[str], bytes | None], *, wait_s: float = 5) -> 
     server = Server(reply)
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    ledger = open_remote(f"http://127.0.0.1:{port}", SystemClock.open_system(), token="", wait_s=wait_s)
+    ledger = open_remote(f"http://127.0.0.1:{port}", SystemClock.open_system(), token="", tls=None, wait_s=wait_s)
     try:
         yield ledger, server
     finally:
@@ -132,7 +132,7 @@ def test_a_call_says_what_it_reaches() -> None:
 async def test_nobody_there_is_said_with_the_address() -> None:
     async with remote(lambda path: b"") as (ledger, _):
         pass
-    ledger = open_remote("http://127.0.0.1:9", SystemClock.open_system(), token="", wait_s=0.1)
+    ledger = open_remote("http://127.0.0.1:9", SystemClock.open_system(), token="", tls=None, wait_s=0.1)
     with pytest.raises(LedgerUnavailable, match=r"http://127\.0\.0\.1:9 gives no answer .*nothing was asked"):
         await ledger.counts(None)
     await ledger.close()
