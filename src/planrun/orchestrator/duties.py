@@ -1,4 +1,4 @@
-"""What any process that has the ledger open can do for all: sweep, announce, collect, drop.
+"""What any process that has the ledger open can do for all: sweep, write answers down, announce, collect, drop.
 
 Small loops, so that a receiver that does not answer delays no lease, and a full store no
 answer. A loop that fails says so, now and then, and goes on: everything is looked at afresh each time.
@@ -15,7 +15,9 @@ from functools import partial
 from planrun.clock import Clock
 from planrun.core.errors import PlanrunError
 from planrun.ledger.contract import Ledger
+from planrun.orchestrator.closer import Closer
 from planrun.orchestrator.collector import Collector
+from planrun.orchestrator.generations import Generations
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
@@ -41,10 +43,13 @@ class Duties:
         outbox: Outbox,
         collector: Collector | None,
         retention: Retention | None = None,
+        closer: Closer | None = None,
+        generations: Generations | None = None,
     ) -> None:
         """
         Args:
             collector, retention: None where this process may not delete files.
+            closer, generations: None where the ledger is not strict, and nobody else could have a copy of it.
         """
         self._ledger = ledger
         self._clock = clock
@@ -52,6 +57,8 @@ class Duties:
         self._outbox = outbox
         self._collector = collector
         self._retention = retention
+        self._closer = closer
+        self._generations = generations
         self._delivering = asyncio.Lock()
         self._watch = Watch(sweeper.bury_if_dead, clock)
         self._told_at_ms: dict[str, int] = {}
@@ -67,6 +74,10 @@ class Duties:
             loops.append(self._repeat("collect", partial(self._collect, self._collector), self._wait_until))
         if self._retention is not None:
             loops.append(self._repeat("drop what is kept long enough", self._retention.tick, self._wait_until))
+        if self._closer is not None:
+            loops.append(self._repeat("write answers down", self._closer.tick, self._wait_for_change))
+        if self._generations is not None:
+            loops.append(self._repeat("say how far the ledger is", self._generations.tick, self._wait_until))
         tasks = [asyncio.create_task(loop) for loop in loops]
         try:
             await stop.wait()
@@ -78,6 +89,10 @@ class Duties:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._watch.close()
             await self._outbox.close()
+            if self._closer is not None:
+                self._closer.close()
+            if self._generations is not None:
+                await self._generations.close()
 
     async def _sweep(self, now_ms: int) -> int:
         next_ms = await self._sweeper.tick(now_ms)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
 from planrun.clock import Clock
-from planrun.core.errors import LedgerUnusable
+from planrun.core.errors import LedgerUnusable, StorageError
 from planrun.core.generations import (
     RECOVER,
     History,
@@ -121,6 +122,12 @@ class Generations:
             _log.error("%s; nothing more is started: stop the orchestrator, and %s", history.rolled_back, RECOVER)
         await self.reach(Mark(generation=history.generation, n=history.n))
         return now_ms + MARK_EVERY_MS
+
+    async def close(self) -> None:
+        """Renew the mark a last time; a store that is away now has an older one, which is right as well."""
+        history = await self._chronicle.history()
+        with suppress(StorageError):
+            await self.reach(Mark(generation=history.generation, n=history.n))
 
     async def _take(self, history: History, known: Known, *, recovering: bool) -> None:
         """Take the next generation that nobody has. What a crash leaves of it is one that nobody will ever use."""
