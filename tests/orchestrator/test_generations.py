@@ -132,3 +132,20 @@ async def test_proof_that_the_ledger_is_behind_is_said_once_and_asks_for_a_recov
             pass
     async with standing(tmp_path / "a.db", tmp_path / "store", clock, recover=True) as party:
         assert await party.they.grant(job.job_id)
+
+
+async def test_a_generation_that_somebody_takes_meanwhile_is_not_ours(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two copies are recovered at once: one creates the object first, the other goes on to the next number."""
+    store = FilesystemStore(tmp_path / "store")
+    put = store.put_if_absent
+
+    def late(key: str, data: bytes) -> bytes:
+        if key.endswith("/gen/1"):
+            put(key, b'{"owner": "rival", "at_ms": 1}')
+        return put(key, data)
+
+    monkeypatch.setattr(store, "put_if_absent", late)
+    async with standing(tmp_path / "a.db", store, clock) as party:
+        assert (await party.chronicle.history()).generation == 2

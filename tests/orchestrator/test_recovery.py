@@ -43,7 +43,7 @@ class Before:
 
 
 async def settled_after_the_copy(tmp_path: Path, clock: ManualClock, settles: int) -> Before:
-    """A ledger whose backup and whose snapshot are older than these answers; five of the jobs the backup does not know."""
+    """A ledger whose backup and whose snapshot are older than these answers; the backup lacks five of the jobs."""
     before = Before()
     ledger, store = tmp_path / "ledger.db", tmp_path / "store"
     async with standing(ledger, store, clock) as party:
