@@ -230,8 +230,8 @@ def http_routes() -> str:
         takes = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] != "path"]
         takes += ["body"] if "requestBody" in operation else []
         name = f"`{route.method} {route.path}`"
-        rows.append((name, operation["summary"], ", ".join(f"`{one}`" for one in takes)))
-    return table(("route", "what it does", "takes"), rows)
+        rows.append((name, operation["summary"], ", ".join(f"`{one}`" for one in takes), route.scope or "–"))
+    return table(("route", "what it does", "takes", "scope of the token"), rows)
 
 
 def http_problems() -> str:
@@ -244,7 +244,7 @@ def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-FOR_EVER = {"worker", "up"}
+FOR_EVER = {"orchestrator", "worker", "up"}
 SHAPES: Mapping[str, type] = {
     "Job": JobRow,
     "Attempt": AttemptRow,
@@ -291,6 +291,8 @@ JSON: Mapping[str, str] = {
     "workers": "list of Worker",
     "kinds": "list of Kind",
     "new": "`kind`, `module`, `files`",
+    "token": "`create`: `token`, `token_id`, `expires_at_ms`; `list`: each with `token_id`, `name`, `scopes`, "
+    "`namespaces` and the times `…_at_ms`; `revoke`: `revoked`, `token_id`",
     "migrate": "`before` and `schema` (numbers), `steps` (each with `schema`, `name`, `what`), `backup` (path or null)",
     "backup": "`file`, `bytes`",
     "gc": "`gone`: list of paths and keys",

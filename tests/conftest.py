@@ -8,6 +8,8 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.services.fixtures"]
+
 IN_CI = os.environ.get("CI") == "true"
 
 # A shared machine is sometimes slow: that is no finding. Equal seeds in CI, so that red and green repeat.

@@ -2,6 +2,9 @@
 
 `sqlite:///media.db` is a file in the current folder, `sqlite:////srv/media.db` an absolute one. A bare
 path works too. All that planrun keeps lies beside the file and starts with its name.
+
+`https://planrun.example:8470` is an orchestrator's. The ledger is there; what a process on this box keeps for it lies
+in a folder of the user's cache, one for each such address.
 """
 
 from __future__ import annotations
@@ -10,23 +13,29 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from planrun.core.errors import Invalid
+from planrun.core.names import digest
 
 TRUSTED = "?filesystem=trusted"  # at the end of an address: the ledger may lie on a filesystem that looks shared
 URL_VARIABLE = "PLANRUN_URL"
 TOKEN_VARIABLE = "PLANRUN_TOKEN"
 TOKEN_CHARS_MIN = 16
+CACHE_VARIABLE = "XDG_CACHE_HOME"
+REMOTE = ("http://", "https://")
 PARAMS_BYTES_MAX = 256 * 1024
 VALUE_BYTES_MAX = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The files of one embedded ledger.
+    """The files of one ledger on this box.
 
     Attributes:
-        ledger: The SQLite file.
+        ledger: The SQLite file; of an orchestrator's ledger nothing but a name for the others.
+        url: Of the orchestrator; empty: the ledger is the file.
+        alone: Lock file of whoever has the ledger open: workers share it, an orchestrator has it alone.
         turn: Lock file of the turnstile between writing processes; holds the pid of the last holder.
         wake: Touched after every commit; readers watch it.
         wakes: The same for those who wait for one job: a folder of files, touched when something happened to it.
@@ -41,6 +50,20 @@ class Place:
 
     ledger: Path
     filesystem_trusted: bool = False
+    url: str = ""
+
+    @property
+    def is_remote(self) -> bool:
+        return bool(self.url)
+
+    @property
+    def shown(self) -> str:
+        """What people call it."""
+        return self.url or str(self.ledger)
+
+    @property
+    def alone(self) -> Path:
+        return self._beside("alone")
 
     @property
     def turn(self) -> Path:
@@ -85,14 +108,14 @@ class Place:
         return self.ledger.with_name(f"{self.ledger.name}.{suffix}")
 
 
-def place_of(url: str) -> Place:
-    """Read an address.
+def place_of(url: str, environment: Mapping[str, str] = os.environ) -> Place:
+    """Read an address. Nothing is made there.
 
     Raises:
         Invalid: Not an address that this planrun knows.
     """
-    if url.startswith(("http://", "https://")):
-        raise Invalid(f"{url}: this planrun has no remote mode yet; use sqlite:///path/to/file.db")
+    if url.startswith(REMOTE):
+        return _remote_place(url, environment)
     is_trusted = url.endswith(TRUSTED)
     url = url.removesuffix(TRUSTED)
     if url.startswith("sqlite://"):
@@ -109,6 +132,21 @@ def place_of(url: str) -> Place:
     if not path:
         raise Invalid("the address is empty; use sqlite:///path/to/file.db")
     return Place(Path(path).expanduser().absolute(), is_trusted)
+
+
+def _remote_place(url: str, environment: Mapping[str, str]) -> Place:
+    parts = urlsplit(url)
+    try:
+        is_whole = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_whole = False
+    if "@" in parts.netloc:
+        raise Invalid(f"an address has no user or password in it; send a token with {TOKEN_VARIABLE}")
+    if not is_whole or parts.query or parts.fragment:
+        raise Invalid(f"{url}: write http(s)://HOST:PORT of an orchestrator")
+    url = url.rstrip("/")
+    cache = Path(environment.get(CACHE_VARIABLE) or "~/.cache").expanduser()
+    return Place(cache.absolute() / "planrun" / f"{parts.hostname}-{digest(url)[:8]}" / "remote", url=url)
 
 
 def url_from(given: str | None, environment: Mapping[str, str] = os.environ) -> str:

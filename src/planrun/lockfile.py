@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from planrun.core.errors import LedgerUnusable
 from planrun.core.messages import WorkerRow
 from planrun.core.presence import LOST_AFTER_MS
 
@@ -99,6 +100,26 @@ def prove_dead(worker: WorkerRow) -> ProvenDead | NoProof:
     return ProvenDead()
 
 
+def find_released(folder: Path) -> list[Path]:
+    """Lock files of workers that are gone, with all their job trees. A file is one once it has its pid in it."""
+    found = []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(OSError):
+            status = path.lstat()
+            row = WorkerRow(
+                incarnation=path.name,
+                name=path.name,
+                host="",
+                slots=0,
+                lock_file=str(path),
+                lock_device=status.st_dev,
+                lock_inode=status.st_ino,
+            )
+            if status.st_size and isinstance(prove_dead(row), ProvenDead):
+                found.append(path)
+    return found
+
+
 def forget(worker: WorkerRow) -> None:
     """Remove the file of a worker that is proven dead, once the ledger names nothing more that it held."""
     Path(worker.lock_file).unlink(missing_ok=True)
@@ -127,3 +148,46 @@ def seems_dead(worker: WorkerRow, *, wall_ms: int) -> bool:
     unlocked = bool(worker.lock_file) and not Path(worker.lock_file).exists()
     silent = wall_ms - worker.seen_at_ms > LOST_AFTER_MS
     return unlocked or silent or isinstance(prove_dead(worker), ProvenDead)
+
+
+def hold_ledger(path: Path, *, alone: bool) -> int:
+    """Say that this process works on a ledger's file: workers share it, an orchestrator has it alone.
+
+    Args:
+        path: The lock file beside it.
+
+    Returns:
+        A descriptor. The hold ends when it is closed, or with this process.
+
+    Raises:
+        LedgerUnusable: Others are there that do not go together with this; names one.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        status = os.fstat(fd)
+        os.close(fd)
+        raise LedgerUnusable(_taken(path, _holder(status), alone=alone)) from None
+    return fd
+
+
+def _taken(path: Path, holder: tuple[str, int] | None, *, alone: bool) -> str:
+    kind, pid = holder or ("", 0)
+    who = f"process {pid}" if pid else "another process"
+    ledger = path.with_suffix("")
+    if not alone:
+        return f"an orchestrator ({who}) owns {ledger}: start the worker with --url http://HOST:PORT of it, or stop it"
+    if kind == "WRITE":
+        return f"another orchestrator ({who}) owns {ledger}: stop it, or use that one"
+    return f"a worker ({who}) has {ledger} open: stop every worker first, then start them with the orchestrator's --url"
+
+
+def _holder(status: os.stat_result) -> tuple[str, int] | None:
+    """Who holds a flock of this file, as the kernel tells: `READ` or `WRITE`, and the process."""
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(status.st_ino):
+                return fields[3], int(fields[4])
+    return None

@@ -30,6 +30,7 @@ class ListingContract(LedgerContract):
         middle_ms = everything[len(everything) // 2].created_at_ms
         choices: dict[str, list[Any]] = {
             "namespace": [None, "default", "nobody"],
+            "namespaces": [None, ("ads", "nobody")],
             "kind": [None, "poster"],
             "version": [None, "v2"],
             "state": [None, State.FAILED, State.QUEUED],
@@ -119,7 +120,10 @@ async def _a_crowd(they: Actors, clock: ManualClock) -> list[JobRow]:
 def _matches(row: JobRow, asked: dict[str, Any]) -> bool:
     since_ms = asked["since_ms"]
     plain = (asked[name] in (None, getattr(row, name)) for name in ("namespace", "kind", "version", "state", "key"))
-    return all(plain) and (since_ms is None or row.created_at_ms >= since_ms)
+    among = asked["namespaces"]
+    return (
+        all(plain) and (among is None or row.namespace in among) and (since_ms is None or row.created_at_ms >= since_ms)
+    )
 
 
 async def _all_pages(ledger: Ledger, *, limit: int = 50, **asked: Any) -> list[str]:

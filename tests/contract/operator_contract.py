@@ -34,9 +34,11 @@ class OperatorContract(LedgerContract):
     async def test_ids_are_found_by_their_beginning(self, they: Actors, ledger: Ledger) -> None:
         jobs = sorted([(await they.submit()).job_id for _ in range(9)])
 
-        assert await ledger.job_ids("", 99) == jobs
-        assert await ledger.job_ids(jobs[4], 2) == await ledger.job_ids(jobs[4][:20], 2) == [jobs[4]]
-        assert (len(await ledger.job_ids("", 2)), await ledger.job_ids("%", 9)) == (2, [])
+        assert await ledger.job_ids(None, "", 99) == jobs
+        assert await ledger.job_ids(None, jobs[4], 2) == await ledger.job_ids(None, jobs[4][:20], 2) == [jobs[4]]
+        assert (len(await ledger.job_ids(None, "", 2)), await ledger.job_ids(None, "%", 9)) == (2, [])
+        other = (await they.submit(namespace="ads")).job_id
+        assert await ledger.job_ids("ads", "", 9) == await ledger.job_ids("ads", other[:6], 9) == [other]
 
     async def test_what_ended_lately_is_counted_by_state(
         self, they: Actors, ledger: Ledger, clock: ManualClock

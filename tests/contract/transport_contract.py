@@ -121,8 +121,9 @@ class TransportContract:
         self, fleet: Fleet, worker: WorkerTransport
     ) -> None:
         """C26: what waits behind a busy worker is had by one that is free."""
+        await worker.offers(1)
+        await worker.offers(0)
         offer = await fleet.offer()
-        await next_of(worker)
 
         assert list(await worker.offers(0)) == []
         other = await fleet.join("w2")

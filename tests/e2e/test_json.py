@@ -34,6 +34,7 @@ CALLS = {
     "workers": [["workers"]],
     "kinds": [["kinds"]],
     "new": [["new", "made-up"]],
+    "token": [["token"], ["token", "create", "--scope", "submit"], ["token", "list"]],
     "migrate": [["migrate"], ["migrate", "--dry-run"]],
     "backup": [["backup", "copy.db"]],
     "gc": [["gc"]],

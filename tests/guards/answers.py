@@ -104,6 +104,13 @@ ANSWERS = [
         ("tests/inbox/test_sqlite_inbox.py::TestSqliteInbox::test_without_a_transaction_nothing_is_written_down",),
     ),
     Fence(
+        "what came before is not new",
+        "inbox.py",
+        "(msg_id, int(time.time())))\n        return bool(cursor.rowcount == 1)\n\n    def",
+        "(msg_id, int(time.time())))\n        return True\n\n    def",
+        ("tests/inbox/test_sqlite_inbox.py::TestSqliteInbox::test_the_first_time_is_told_from_every_other",),
+    ),
+    Fence(
         "only old ids are forgotten",
         "inbox.py",
         "WHERE seen_at_s < {marks[0]}",

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from .fences import SQL
+from .fences import SQL, Fence
 from .rules import contract
+
+BEATS = "tests/orchestrator/test_beats.py"
+
+
+def beats(name: str, old: str, new: str, test: str) -> Fence:
+    """A rule about heartbeats."""
+    return Fence(name, "orchestrator/beats.py", old, new, (f"{BEATS}::{test}",))
+
 
 FLEET = [
     contract(
@@ -47,5 +55,83 @@ FLEET = [
         "is_held=_identity(beat.lease) in held",
         "is_held=beat.lease.token in {token for _, _, token in held}",
         "TestFleet::test_the_stale_twin_of_a_lease_in_the_same_batch_is_lost",
+    ),
+    beats(
+        "a marker comes before any lease ends",
+        "        await self._transport.mark(marker)\n",
+        "        await self._expiry.end(stamp_ms=now_ms, now_ms=now_ms)\n",
+        "test_heartbeats_that_wait_unread_count_before_anything_ends",
+    ),
+    beats(
+        "heartbeats before a marker are in the ledger when it is met",
+        "            await self._process_first()\n",
+        "            self._taken.sort(key=lambda each: isinstance(each, RenewRequest))\n"
+        "            await self._process_first()\n",
+        "test_heartbeats_that_wait_unread_count_before_anything_ends",
+    ),
+    beats(
+        "markers of an older epoch are forgotten",
+        "        self._marked.clear()\n",
+        "",
+        "test_a_marker_that_was_away_for_too_long_says_nothing_and_heartbeats_begin_anew",
+    ),
+    beats(
+        "a marker is void once its way was broken",
+        "made_ms is None or not self._is_whole() or",
+        "made_ms is None or",
+        "test_a_break_between_taking_the_marker_and_meeting_it_voids_it",
+    ),
+    beats(
+        "a marker that was away for too long is void",
+        "if not self._is_whole() or self._is_hopeless(now_ms):",
+        "if not self._is_whole():",
+        "test_a_marker_that_was_away_for_too_long_says_nothing_and_heartbeats_begin_anew",
+    ),
+    beats(
+        "a new orchestrator gives every lease its full length",
+        "        rearmed = await self._ledger.rearm(beat_epoch=epoch)\n",
+        "        rearmed = 0\n",
+        "test_an_orchestrator_that_was_away_for_five_leases_takes_nothing_when_it_comes_back",
+    ),
+    beats(
+        "after a break heartbeats begin anew",
+        "        return self._breaks == self._transport.breaks\n",
+        "        return self._breaks is not None\n",
+        "test_confirmed_heartbeats_that_the_broker_lost_cost_nobody_a_lease",
+    ),
+    beats(
+        "leases get their full length after heartbeats have a new place",
+        "        await self._transport.begin_epoch(epoch)\n",
+        "        await self._ledger.rearm(beat_epoch=epoch)\n"
+        "        await self._transport.begin_epoch(epoch)\n"
+        "        epoch = 0\n",
+        "test_leases_are_given_their_full_length_after_heartbeats_have_a_new_place",
+    ),
+    beats(
+        "heartbeats are taken off the list once they are in the ledger",
+        "        standings = await self._ledger.renew_all(requests)\n        del self._taken[: len(requests)]\n",
+        "        del self._taken[: len(requests)]\n        standings = await self._ledger.renew_all(requests)\n",
+        "test_heartbeats_that_the_ledger_could_not_take_are_taken_later",
+    ),
+    Fence(
+        "mass silence ends slowly",
+        "core/brake.py",
+        "    return many and",
+        "    return False and many and",
+        (f"{BEATS}::test_where_very_many_fall_silent_at_once_one_worker_is_given_up_every_ten_seconds",),
+    ),
+    Fence(
+        "who was cut off is not revived by a confirmation",
+        "core/lease.py",
+        "if self.expired or now_ms >= self.trusted_until_ms:\n            return replace(self, expired=True)",
+        "if False:\n            return self",
+        (f"{BEATS}::test_who_was_cut_off_is_not_revived_by_a_mere_confirmation",),
+    ),
+    Fence(
+        "without a broker, too, a new orchestrator gives every lease its full length",
+        "orchestrator/expiry.py",
+        "        if not self._is_armed:\n",
+        "        if False:\n",
+        (f"{BEATS}::test_without_a_broker_a_new_orchestrator_gives_every_lease_its_full_length_too",),
     ),
 ]

@@ -146,7 +146,7 @@ RECOVERY = [
     ),
     orchestrator(
         "who has been replaced ends",
-        "generations", "            self._step_down(\n", "            str(\n",
+        "generations", "            if self.replaced:\n                self._replaced.set()\n", "",
         f"{RECOVERIES}::test_the_copy_that_was_left_behind_ends_and_what_it_still_says_is_no_second_answer",
     ),
     orchestrator(

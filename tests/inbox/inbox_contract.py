@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -131,9 +132,13 @@ def receive(database: str) -> str:
 
 
 def held_at(step: str, database: str, trips: Path) -> subprocess.Popen[str]:
-    """A receiver that stands still at a step."""
+    return held(step, trips, lambda: start(database, trips))
+
+
+def held(step: str, trips: Path, starting: Callable[[], subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    """A process that stands still at a step."""
     (trips / step).touch()
-    process = start(database, trips)
+    process = starting()
     reached = trips / f"{step}.{process.pid}.reached"
     stat = Path(f"/proc/{process.pid}/stat")
     deadline = time.monotonic() + 30

@@ -59,7 +59,7 @@ class FakeLedger:
         self.foreign_epoch, self.lease_ms = False, None
         return 1
 
-    async def expire(self, *, stamp_ms: int) -> int:
+    async def expire(self, *, stamp_ms: int, incarnation: str | None = None) -> int:
         self._answer(f"expire {stamp_ms}")
         if self.lease_ms is None or self.lease_ms > stamp_ms:
             return 0

@@ -33,7 +33,6 @@ class Standing:
     generations: Generations
     closer: Closer
     they: Actors
-    stepped_down: list[str]
 
     async def say(self) -> dict[str, str]:
         """Close what has ended, and deliver what is owed: message id → body."""
@@ -68,12 +67,11 @@ async def standing(
     try:
         chronicle = chronicle_of(ledger)
         kept = FilesystemStore(store) if isinstance(store, Path) else store
-        stepped_down: list[str] = []
-        generations = Generations(chronicle, kept, clock, step_down=stepped_down.append)
+        generations = Generations(chronicle, kept, clock)
         if began:
             await begin(chronicle, kept, generations, recover=recover)
         closer = Closer(chronicle, kept, generations)
-        yield Standing(ledger, chronicle, kept, generations, closer, Actors(ledger, clock), stepped_down)
+        yield Standing(ledger, chronicle, kept, generations, closer, Actors(ledger, clock))
         closer.close()
     finally:
         await ledger.close()

@@ -137,8 +137,9 @@ async def test_the_copy_that_was_left_behind_ends_and_what_it_still_says_is_no_s
         await left.say()
         async with standing(new, store, clock, recover=True) as right:
             await left.generations.tick(0)
-            [why] = left.stepped_down
-            assert "generation 2" in why
+            assert "generation 2 of this ledger has taken over from generation 1" in left.generations.replaced
+            await left.generations.wait_replaced()
+            assert right.generations.replaced == ""
             await left.finish(lease, "left", tmp_path)
             await right.they.fail(lease, Outcome.PERMANENT, "right")
 

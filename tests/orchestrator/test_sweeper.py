@@ -9,7 +9,8 @@ import pytest
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import Lease, WorkerRow
 from planrun.lockfile import WorkerLock
-from planrun.orchestrator.sweeper import EXPIRY_AHEAD_MS, GAP_GRACE_MS, Sweeper
+from planrun.orchestrator.expiry import EXPIRY_AHEAD_MS
+from planrun.orchestrator.sweeper import GAP_GRACE_MS, Sweeper
 from tests.orchestrator.fake_ledger import FakeLedger
 
 pytestmark = pytest.mark.anyio

@@ -13,6 +13,8 @@ import httpx2
 from planrun.client import AsyncClient
 from planrun.web.app import build_app
 from planrun.web.calls import Followers
+from planrun.web.guard import FRESH_MS, Guard
+from planrun.wiring import open_keyring
 from tests.client.stand_in import Hands, open_world
 
 
@@ -42,12 +44,16 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(url: str, *, token: str = "", base: str = "http://localhost") -> AsyncIterator[Stage]:
+async def open_stage(
+    url: str, *, token: str = "", base: str = "http://localhost", fresh_ms: int = FRESH_MS
+) -> AsyncIterator[Stage]:
     async with open_world(url) as (client, hands):
         followers = Followers()
-        app = build_app(client, token=token, followers=followers)
+        guard = Guard(secret=token, keyring=open_keyring(url), fresh_ms=fresh_ms)
+        app = build_app(client, guard=guard, followers=followers)
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=base) as http:
             yield Stage(http, client, hands, followers)
+        await guard.aclose()
 
 
 def refused(reply: httpx2.Response) -> tuple[int, str]:

@@ -43,6 +43,8 @@ VERBS = {
     "new": ("planrun.cli.new:new", BOX),
     "worker": ("planrun.cli.worker:worker", BOX),
     "up": ("planrun.cli.up:up", BOX),
+    "orchestrator": ("planrun.cli.orchestrator:orchestrator", BOX),
+    "token": ("planrun.cli.token:token", BOX),
     "migrate": ("planrun.cli.migrate:migrate", BOX),
     "backup": ("planrun.cli.backup:backup", BOX),
     "gc": ("planrun.cli.gc:gc", BOX),

@@ -16,6 +16,8 @@ from cyclopts.completion import CompletionContext
 from planrun.client import AsyncClient
 from planrun.config import URL_VARIABLE, Place, place_of, url_from
 from planrun.core.errors import LedgerUnusable
+from planrun.ledger.keyring import Keyring
+from planrun.wiring import open_keyring
 
 T = TypeVar("T")
 
@@ -81,7 +83,7 @@ def existing(url: str | None) -> Place:
         LedgerUnusable: There is none.
     """
     place = place_of(url_from(url))
-    if not place.ledger.exists():
+    if not place.is_remote and not place.ledger.exists():
         raise LedgerUnusable(
             f"there is no ledger at {place.ledger}; name it with --url or {URL_VARIABLE}, or submit a first job"
         )
@@ -103,5 +105,28 @@ def with_client(url: str | None, verb: Callable[[AsyncClient], Awaitable[T]], *,
     async def run() -> T:
         async with AsyncClient(url) as client:
             return await verb(client)
+
+    return asyncio.run(run())
+
+
+def with_keyring(url: str | None, verb: Callable[[Keyring], Awaitable[T]], *, may_create: bool = False) -> T:
+    """Open the access tokens of a ledger's file, do one thing, close it.
+
+    Args:
+        may_create: As in `with_client`.
+
+    Raises:
+        Invalid: Not the address of a file.
+        LedgerUnusable: There is no ledger at that address.
+    """
+    if not may_create:
+        existing(url)
+
+    async def run() -> T:
+        keyring = open_keyring(url_from(url))
+        try:
+            return await verb(keyring)
+        finally:
+            await keyring.close()
 
     return asyncio.run(run())

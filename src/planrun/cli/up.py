@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from planrun.cli.asking import TOKENS, Flag, Modules, Url, with_client
+from planrun.cli.asking import TOKENS, Flag, Modules, Url, with_client, with_keyring
 from planrun.cli.exits import Exit
 from planrun.cli.worker import WorkerFlags
 from planrun.client import AsyncClient
@@ -47,7 +47,7 @@ def up(
       planrun up media.jobs --listen 127.0.0.1:9000
 
     Args:
-        listen: HOST:PORT of the HTTP API; without it 127.0.0.1:8470. Others than this box need PLANRUN_TOKEN to be set.
+        listen: HOST:PORT of the HTTP API; without it 127.0.0.1:8470. Others than this box need a token.
         no_http: Serve no HTTP API.
     """
     flags.options(modules)  # what cannot be right is said here, not by a child that is started again and again
@@ -85,8 +85,9 @@ def _open_api(url: str, listen: str | None) -> HttpServer | None:
         say(missing)
         return None
     token = token_from()
-    listening = open_socket(listen or LISTEN, token=token)
-    say(f"HTTP API at {address_of(listening)}{', with a token' if token else ''}")
+    is_guarded = bool(token) or bool(with_keyring(url, lambda keyring: keyring.access_tokens()))
+    listening = open_socket(listen or LISTEN, is_guarded=is_guarded)
+    say(f"HTTP API at {address_of(listening)}{', with a token' if is_guarded else ''}")
     return HttpServer(url, listening, token=token)
 
 

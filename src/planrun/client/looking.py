@@ -100,6 +100,7 @@ class Looking:
         self,
         *,
         namespace: str | None = None,
+        namespaces: Sequence[str] | None = None,
         kind: str | None = None,
         version: str | None = None,
         state: State | str | None = None,
@@ -111,6 +112,7 @@ class Looking:
         """A page of jobs, newest first.
 
         Args:
+            namespaces: Only jobs of any of these.
             since_s: Only jobs that were created in the last so many seconds.
             before: The cursor of the page before; None: the newest.
 
@@ -129,6 +131,7 @@ class Looking:
                 check_text(what, text)
         query = ListQuery(
             namespace=namespace,
+            namespaces=None if namespaces is None else tuple(namespaces),
             kind=kind,
             version=version,
             state=None if state is None else State(state),
@@ -249,7 +252,7 @@ class Looking:
         if row is not None:
             return row
         archived = await self._ledger.archived(namespace, job)
-        if archived is None and (job_id := await self._id_from(job)) is not None:
+        if archived is None and (job_id := await self._id_from(job, namespace)) is not None:
             row = await self._ledger.job(namespace, job_id)
             if row is not None:
                 return row
@@ -261,11 +264,11 @@ class Looking:
             f"its record is in the archive: grep {archived.job_id} {file}"
         )
 
-    async def _id_from(self, beginning: str) -> str | None:
+    async def _id_from(self, beginning: str, namespace: str | None) -> str | None:
         """The one id that begins like this; None: there is none, or too little of it is given."""
         if not _BEGINNING.fullmatch(beginning):
             return None
-        found = await self._ledger.job_ids(beginning.lower(), ALIKE_MAX + 1)
+        found = await self._ledger.job_ids(namespace, beginning.lower(), ALIKE_MAX + 1)
         if len(found) > 1:
             more = " and others" if len(found) > ALIKE_MAX else ""
             raise Invalid(f"{beginning} may be {', '.join(found[:ALIKE_MAX])}{more}; give more of the id")
@@ -273,7 +276,7 @@ class Looking:
 
     def _unknown(self, job: str, namespace: str | None = None) -> UnknownJob:
         where = "" if namespace is None else f" in namespace {namespace}"
-        return UnknownJob(f"no job or request {job}{where} in {self._place.ledger}; `planrun list` shows all")
+        return UnknownJob(f"no job or request {job}{where} in {self._place.shown}; `planrun list` shows all")
 
     @property
     def _ledger(self) -> Ledger:

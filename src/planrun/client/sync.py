@@ -146,6 +146,7 @@ class Client:
         self,
         *,
         namespace: str | None = None,
+        namespaces: Sequence[str] | None = None,
         kind: str | None = None,
         version: str | None = None,
         state: State | str | None = None,
@@ -158,6 +159,7 @@ class Client:
         return self._run(
             lambda: self._client.list(
                 namespace=namespace,
+                namespaces=namespaces,
                 kind=kind,
                 version=version,
                 state=state,

@@ -170,6 +170,8 @@ class Waiting(Looking):
     def _pause_s(self, row: JobRow) -> float:
         """How long nothing can happen to a job of which nobody tells. What time demands is done in passing."""
         now = self._clock.now()
+        if self._place.is_remote:  # there is somebody who looks after it
+            return LOOK_AT_LEAST_EVERY_S
         if self._sweeping is None:  # the machine may have been rebooted since anybody looked
             self._sweeping = asyncio.create_task(self._sweep())
         waits_ms = [LOOK_AT_LEAST_EVERY_S * 1000]

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d)")
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+
+
+def read_span(text: str) -> float | None:
+    """Seconds of a text such as "90min", "12h" or "30d"; None: it is none."""
+    parts = _SPAN.fullmatch(text.strip())
+    return None if parts is None else float(parts[1]) * _SECONDS[parts[2]]
+
 
 def span(ms: int) -> str:
     """A duration, to two digits that matter: 0.4 s, 12 s, 5 min, 3 h, 2 d."""

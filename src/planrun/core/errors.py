@@ -21,13 +21,23 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class PlanrunError(Exception):
-    """Base of all errors of planrun. Its text says what is wrong and what to do."""
+    """Base of all errors of planrun. Its text says what is wrong and what to do.
+
+    Attributes:
+        slug: Its name where it travels. Never changes; empty: it does not travel.
+    """
+
+    slug: ClassVar[str] = ""
 
 
 class Invalid(PlanrunError, ValueError):
     """What the caller passed cannot be right. Nothing was done: mend the call; asking again is useless."""
+
+    slug = "invalid"
 
 
 class Conflict(PlanrunError):
@@ -37,6 +47,8 @@ class Conflict(PlanrunError):
         job_id: The job that holds the key.
     """
 
+    slug = "conflict"
+
     def __init__(self, message: str, *, job_id: str) -> None:
         super().__init__(message)
         self.job_id = job_id
@@ -45,17 +57,25 @@ class Conflict(PlanrunError):
 class UnknownJob(PlanrunError, LookupError):
     """No such job, and no such request, in this ledger and namespace: look at the address and at the id."""
 
+    slug = "unknown-job"
+
 
 class ResultGone(PlanrunError):
     """The job ended, but its result is no longer kept. Submit it again to have it made again."""
+
+    slug = "result-gone"
 
 
 class WaitTimeout(PlanrunError, TimeoutError):
     """The job has not ended yet. It goes on; only the waiting ended: wait again."""
 
+    slug = "not-ended"
+
 
 class LedgerUnavailable(PlanrunError):
     """No answer from the ledger: what was asked may or may not have happened. Asking again is safe."""
+
+    slug = "ledger-unavailable"
 
 
 class LedgerBusy(LedgerUnavailable):
@@ -65,6 +85,8 @@ class LedgerBusy(LedgerUnavailable):
         holder_pid: The process that holds it, 0 if not known.
     """
 
+    slug = "ledger-busy"
+
     def __init__(self, message: str, *, holder_pid: int) -> None:
         super().__init__(message)
         self.holder_pid = holder_pid
@@ -72,6 +94,8 @@ class LedgerBusy(LedgerUnavailable):
 
 class LedgerUnusable(PlanrunError):
     """This file must not be opened as a ledger here, or not used any more. The text says why and what to do."""
+
+    slug = "ledger-unusable"
 
 
 class TransportUnavailable(PlanrunError):
@@ -89,6 +113,8 @@ class StorageError(PlanrunError):
         disk_full: There was no room. Trying again helps once somebody has made some.
         is_away: The store gave no answer, or none but "later". Trying again helps once it is back.
     """
+
+    slug = "storage"
 
     def __init__(self, message: str, *, disk_full: bool = False, is_away: bool = False) -> None:
         super().__init__(message)

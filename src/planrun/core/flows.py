@@ -38,12 +38,13 @@ class Astray(Struct, kw_only=True):
     """An attempt that was ended over the head of its worker, who is not known to have stopped it.
 
     Attributes:
-        status: `lost` or `canceled`.
+        status, why: As in `Standing`.
     """
 
     incarnation: str
     lease: Lease
     status: str
+    why: str = ""
 
 
 def lane_of(row: WorkerRow) -> str:

@@ -10,11 +10,13 @@ class ListQuery(Struct, kw_only=True):
     """Newest first; None: any.
 
     Attributes:
+        namespaces: Of any of these.
         since_ms: Created then or later, wall clock.
         before: The cursor of the page before.
     """
 
     namespace: str | None = None
+    namespaces: tuple[str, ...] | None = None
     kind: str | None = None
     version: str | None = None
     state: State | None = None

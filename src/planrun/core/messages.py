@@ -149,7 +149,7 @@ class Checkpoint(Struct, kw_only=True):
     files: tuple[CheckpointFile, ...] = ()
 
 
-class Granted(Struct, kw_only=True):
+class Granted(Struct, kw_only=True, tag="granted", tag_field="answer"):
     """Everything that a worker needs to run one attempt."""
 
     lease: Lease
@@ -164,7 +164,7 @@ class Granted(Struct, kw_only=True):
     handbacks: int = 0
 
 
-class Refused(Struct, kw_only=True):
+class Refused(Struct, kw_only=True, tag="refused", tag_field="answer"):
     """Attributes:
     why: `running`, `stale`, `ended`, `not-due`, `paused`, `ahead`, `unknown` or `not-ready` (this worker may not).
     """

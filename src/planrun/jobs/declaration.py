@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
+from planrun.core.durations import read_span
 from planrun.core.errors import Invalid
-from planrun.core.kinds import DAY_S, GIB, MIB, Kind
+from planrun.core.kinds import GIB, MIB, Kind
 from planrun.core.spelling import NAME_RULE, is_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)")
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d)")
-_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": DAY_S}
 _UNITS = {"B": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB, "TiB": 1024 * GIB}
 
 _DEFAULTS = Kind(kind="", version="", module="")
@@ -174,10 +173,10 @@ def _duration(given: float, where: str, what: str) -> float:
 
 def _span(given: float | str, where: str, what: str) -> float:
     if isinstance(given, str):
-        parts = _SPAN.fullmatch(given.strip())
-        if parts is None:
+        read = read_span(given)
+        if read is None:
             raise Invalid(f'{where}: {what} is {given!r}; use seconds, or text such as "90min", "12h" or "30d"')
-        given = float(parts[1]) * _SECONDS[parts[2]]
+        given = read
     return _duration(given, where, what)
 
 

@@ -132,8 +132,8 @@ class Ledger(Protocol):
         """The newest drains, past ones too."""
         ...
 
-    async def job_ids(self, prefix: str, limit: int) -> list[str]:
-        """Ids of jobs that begin like this, at most so many."""
+    async def job_ids(self, namespace: str | None, prefix: str, limit: int) -> list[str]:
+        """Ids of jobs that begin like this, at most so many. `namespace` None: any."""
         ...
 
     async def ended(self, since_ms: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from planrun.core.flows import Astray
-from planrun.core.messages import RenewRequest, Standing
+from planrun.core.messages import RenewRequest, Standing, WorkerRow
 from planrun.ledger.contract import Ledger
 
 
@@ -38,6 +38,10 @@ class FleetLedger(Ledger, Protocol):
 
     async def astray(self, job_ids: Collection[str]) -> list[Astray]:
         """Of these jobs: attempts that were ended by others than their worker, and may still run there."""
+        ...
+
+    async def workers_among(self, names: Collection[str]) -> list[WorkerRow]:
+        """Those of the names that are incarnations of workers."""
         ...
 
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:

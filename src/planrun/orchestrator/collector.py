@@ -8,24 +8,18 @@ known to be dead. A dead worker needs no clean-up of its own.
 from __future__ import annotations
 
 import asyncio
-import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 from planrun.core.errors import StorageError
 from planrun.core.keeping import Garbage
 from planrun.core.names import attempt_prefix
-from planrun.folders import remove_folder
 from planrun.ledger.contract import Ledger
+from planrun.orchestrator.scratch import ScratchCollector
 from planrun.storage.contract import Store
 
 COLLECT_EVERY_MS = 20_000
 AT_ONCE_MAX = 1_000
-# As `f"{token:x}"` writes it. A token is never shorter, and other folders are nobody's but their owner's.
-_TOKEN = re.compile(r"[1-9a-f][0-9a-f]{10,15}")
-
-_log = logging.getLogger("planrun.collector")
 
 
 class Collector:
@@ -51,9 +45,8 @@ class Collector:
         """
         self._ledger = ledger
         self._store = store
-        self._scratch = scratch
+        self._scratch = ScratchCollector(ledger, scratch, dry_run=dry_run, tell=tell)
         self._grace_ms = round(gc_grace_s * 1000)
-        self._told: set[Path] = set()
         self._dry_run = dry_run
         self._tell = tell
 
@@ -63,7 +56,7 @@ class Collector:
         Returns:
             When to collect again, boottime milliseconds.
         """
-        await self._collect_scratch()
+        await self._scratch.collect()
         failed: StorageError | None = None
         gone = 0
         for garbage in await self._ledger.garbage(grace_ms=self._grace_ms, limit=AT_ONCE_MAX):
@@ -88,34 +81,3 @@ class Collector:
                 if not self._dry_run:
                     self._store.delete(key)
                 self._tell(key)
-
-    async def _collect_scratch(self) -> None:
-        found = await asyncio.to_thread(self._folders)
-        if not found:
-            return
-        live = await self._ledger.live_tokens(tuple(found))
-        for token, folder in found.items():
-            if token not in live:
-                await asyncio.to_thread(self._remove, folder)
-
-    def _folders(self) -> dict[int, Path]:
-        """The attempts' folders by token. Links and files are not ours."""
-        try:
-            entries = list(self._scratch.iterdir())
-        except FileNotFoundError:
-            return {}
-        return {
-            int(path.name, 16): path
-            for path in entries
-            if _TOKEN.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
-        }
-
-    def _remove(self, folder: Path) -> None:
-        try:
-            if not self._dry_run:
-                remove_folder(folder)
-            self._tell(str(folder))
-        except OSError as error:
-            if folder not in self._told:
-                self._told.add(folder)
-                _log.warning("the scratch folder %s cannot be removed; remove it by hand: %s", folder, error)

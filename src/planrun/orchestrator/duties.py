@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from planrun.clock import Clock
 from planrun.core.errors import PlanrunError
 from planrun.ledger.contract import Ledger
-from planrun.orchestrator.closer import Closer
 from planrun.orchestrator.collector import Collector
-from planrun.orchestrator.generations import Generations
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
@@ -31,8 +30,22 @@ LAST_DELIVERY_S = 2.0
 _log = logging.getLogger("planrun.duties")
 
 
+class Loop(NamedTuple):
+    """One more thing to do again and again.
+
+    Attributes:
+        what: For the log: "could not …".
+        tick: Does it once, given boottime milliseconds; returns when to do it again.
+        on_change: Also as soon as the ledger changes.
+    """
+
+    what: str
+    tick: Callable[[int], Awaitable[int]]
+    on_change: bool = True
+
+
 class Duties:
-    """Runs sweeper, outbox, collector and retention."""
+    """Runs sweeper, outbox, collector and retention, and what else there is."""
 
     def __init__(
         self,
@@ -43,13 +56,12 @@ class Duties:
         outbox: Outbox,
         collector: Collector | None,
         retention: Retention | None = None,
-        closer: Closer | None = None,
-        generations: Generations | None = None,
+        more: Sequence[Loop] = (),
     ) -> None:
         """
         Args:
             collector, retention: None where this process may not delete files.
-            closer, generations: None where the ledger is not strict, and nobody else could have a copy of it.
+            more: What only some orchestrators do.
         """
         self._ledger = ledger
         self._clock = clock
@@ -57,8 +69,7 @@ class Duties:
         self._outbox = outbox
         self._collector = collector
         self._retention = retention
-        self._closer = closer
-        self._generations = generations
+        self._more = more
         self._delivering = asyncio.Lock()
         self._watch = Watch(sweeper.bury_if_dead, clock)
         self._told_at_ms: dict[str, int] = {}
@@ -68,17 +79,12 @@ class Duties:
 
         But answers that are being delivered get a moment: cut off, they would go out again, and only after a while.
         """
-        loops = [self._repeat("sweep", self._sweep, self._wait_for_change)]
-        loops.append(self._repeat("announce", self._announce, self._wait_for_change))
+        loops = [Loop("sweep", self._sweep), Loop("announce", self._announce), *self._more]
         if self._collector is not None:
-            loops.append(self._repeat("collect", partial(self._collect, self._collector), self._wait_until))
+            loops.append(Loop("collect", partial(self._collect, self._collector), on_change=False))
         if self._retention is not None:
-            loops.append(self._repeat("drop what is kept long enough", self._retention.tick, self._wait_until))
-        if self._closer is not None:
-            loops.append(self._repeat("write answers down", self._closer.tick, self._wait_for_change))
-        if self._generations is not None:
-            loops.append(self._repeat("say how far the ledger is", self._generations.tick, self._wait_until))
-        tasks = [asyncio.create_task(loop) for loop in loops]
+            loops.append(Loop("drop what is kept long enough", self._retention.tick, on_change=False))
+        tasks = [asyncio.create_task(self._repeat(loop)) for loop in loops]
         try:
             await stop.wait()
             with suppress(TimeoutError):
@@ -89,10 +95,6 @@ class Duties:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._watch.close()
             await self._outbox.close()
-            if self._closer is not None:
-                self._closer.close()
-            if self._generations is not None:
-                await self._generations.close()
 
     async def _sweep(self, now_ms: int) -> int:
         next_ms = await self._sweeper.tick(now_ms)
@@ -107,14 +109,13 @@ class Duties:
         async with self._delivering:
             return await self._outbox.tick(now_ms)
 
-    async def _repeat(
-        self, what: str, tick: Callable[[int], Awaitable[int]], wait: Callable[[int], Awaitable[None]]
-    ) -> None:
+    async def _repeat(self, loop: Loop) -> None:
+        wait = self._wait_for_change if loop.on_change else self._wait_until
         while True:
             try:
-                await wait(await tick(self._clock.boot_ms()))
+                await wait(await loop.tick(self._clock.boot_ms()))
             except Exception as error:
-                self._tell(what, error)
+                self._tell(loop.what, error)
                 await self._clock.sleep(AFTER_ERROR_S)
 
     async def _wait_for_change(self, until_ms: int) -> None:

@@ -24,6 +24,7 @@ from planrun.orchestrator.publisher import Busy, Publisher
 from planrun.orchestrator.sweeper import next_look_ms
 from planrun.program import ProgramFailed, run_program
 from planrun.transport.contract import FleetTransport
+from planrun.trip import trip
 
 if TYPE_CHECKING:
     from planrun.orchestrator.webhook import WebhookSender
@@ -100,6 +101,7 @@ class Outbox:
         if isinstance(route, Publish):
             self._begin_to_publish(message, route)
             return
+        trip("outbox:taken")
         try:
             await self._send(message, route)
         except _NobodyThere as error:
@@ -108,7 +110,9 @@ class Outbox:
         except _Undelivered as error:
             self._say(message, str(error))
         else:
+            trip("outbox:sent")
             await self._ledger.confirm(message.msg_id)
+            trip("outbox:confirmed")
 
     async def _send(self, message: Message, route: Webhook | Queue | Command) -> None:
         match route:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
+from planrun.core.errors import LedgerUnusable
 from planrun.core.manifests import Manifest, named_in
 from planrun.ledger.chronicle import Chronicle
 from planrun.orchestrator.closer import THREADS, read_manifest
@@ -24,8 +25,14 @@ AT_ONCE_MAX = 500
 _log = logging.getLogger("planrun.recovery")
 
 
-async def begin(chronicle: Chronicle, store: Store, generations: Generations, *, recover: bool) -> None:
+async def begin(
+    chronicle: Chronicle, store: Store, generations: Generations, *, recover: bool, strict: bool = True
+) -> None:
     """Make sure that the ledger is the right one and lacks no answer. Called before any door opens and any duty runs.
+
+    Args:
+        recover: Begin a new generation, if this is an older copy.
+        strict: The store lets one of several create an object, so that answers can be written down there first.
 
     Raises:
         LedgerUnusable: It must not be run as it is; says what was found and what to do.
@@ -34,7 +41,12 @@ async def begin(chronicle: Chronicle, store: Store, generations: Generations, *,
     history = await generations.enter(recover=recover)
     if history.recovering:  # begun just now, or before a crash
         await adopt_all(chronicle, store)
-    if not history.strict:
+    if history.strict and not strict:
+        raise LedgerUnusable(
+            "this ledger writes its answers down in the store before it says them, and this store OVERWRITES what was "
+            "written: use one that creates objects once (see `planrun check`)"
+        )
+    if strict and not history.strict:
         await chronicle.be_strict()
 
 

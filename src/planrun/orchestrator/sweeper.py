@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 from planrun.core.messages import Due, WorkerRow
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import ProvenDead, forget, prove_dead
+from planrun.orchestrator.expiry import EXPIRY_AHEAD_MS, Expiry, PlainExpiry
 
 LOOK_AT_LEAST_EVERY_MS = 5_000
 LOOK_AGAIN_AFTER_MS = 250
 UNSUPPORTED_NOT_BEFORE_MS = 120_000
 UNSUPPORTED_EVERY_MS = 60_000
 UNSUPPORTED_AFTER_MS = 3_600_000
-EXPIRY_AHEAD_MS = 700
 GAP_MS = 5_000
 GAP_GRACE_MS = 5_000
 
@@ -43,11 +43,6 @@ def next_look_ms(due: Due, now_ms: int) -> int:
     return min(due.next_ms, latest_ms, ahead_ms if ahead_ms > now_ms else latest_ms)
 
 
-def _is_near(lease_ms: int | None, now_ms: int) -> bool:
-    """Time to ask for expiry. Asked a little ahead, the ledger finds out in time whether it can be written at all."""
-    return lease_ms is not None and lease_ms - EXPIRY_AHEAD_MS <= now_ms
-
-
 class Sweeper:
     """One look at what is due, and what follows from it."""
 
@@ -56,17 +51,20 @@ class Sweeper:
         ledger: Ledger,
         *,
         incarnation: str = "",
+        expiry: Expiry | None = None,
         proof_of_death: bool = True,
         clear: Callable[[str], None] = lambda incarnation: None,
     ) -> None:
         """
         Args:
             incarnation: Of the worker that sweeps: it never tries to prove itself dead.
+            expiry: How leases end; None: as on one box.
             clear: Ends what the killed launchers of a dead worker have left, and removes its folders. Blocks.
             proof_of_death: End the leases of a provably dead worker at once, not only when they run out.
         """
         self._ledger = ledger
         self._incarnation = incarnation
+        self._expiry = expiry if expiry is not None else PlainExpiry(ledger)
         self._proof_of_death = proof_of_death
         self._clear = clear
         self._holders: tuple[WorkerRow, ...] = ()
@@ -92,8 +90,8 @@ class Sweeper:
         due = await self._ledger.due()
         if due.foreign_epoch:
             await self._ledger.adopt_epoch()
-        elif _is_near(due.lease_ms, now_ms) and now_ms >= self._hold_until_ms:
-            await self._ledger.expire(stamp_ms=now_ms)
+        elif now_ms >= self._hold_until_ms:
+            await self._expiry.tick(now_ms, due.lease_ms)
         if due.promotable:
             await self._ledger.promote()
         if due.deadlines:

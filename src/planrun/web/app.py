@@ -19,6 +19,8 @@ from planrun.core.errors import PlanrunError
 from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_body, read_headers, read_query
 from planrun.web.door import Door
+from planrun.web.guard import Guard
+from planrun.web.ledger import Served
 from planrun.web.openapi import document
 from planrun.web.page import POLICY, page_of
 from planrun.web.problems import BUG, NO_ROUTE, STORAGE, WRONG_METHOD, Refused, problem_response
@@ -41,25 +43,38 @@ async def page(call: Call, *, query: NoQuery) -> Response:
 
 EVERY_ROUTE = (
     *ROUTES,
-    Route("GET", "/openapi.json", openapi, {200: "application/json"}, is_open=True),
-    Route("GET", "/", page, {200: "text/html"}, is_open=True),
+    Route("GET", "/openapi.json", openapi, {200: "application/json"}, scope=None),
+    Route("GET", "/", page, {200: "text/html"}, scope=None),
 )
 
 
-def build_app(client: AsyncClient, *, token: str = "", followers: Followers | None = None) -> Starlette:
+def build_app(
+    client: AsyncClient,
+    *,
+    guard: Guard | None = None,
+    followers: Followers | None = None,
+    served: Served | None = None,
+) -> Starlette:
     """The API over an open client.
 
     Args:
-        token: What callers must send; empty: nothing.
+        guard: Knows the callers; None: nobody needs a token.
         followers: Whoever stops the server stops these first.
+        served: The ledger itself, for a fleet; None: it is not served.
     """
     waiting = followers or Followers()
     return Starlette(
         routes=[
-            PathRoute(route.path, _endpoint(route, client, waiting), methods=[route.method]) for route in EVERY_ROUTE
+            PathRoute(route.path, _endpoint(route, client, waiting, served), methods=[route.method])
+            for route in EVERY_ROUTE
         ],
         middleware=[
-            Middleware(Door, token=token, open_paths=[route.path for route in EVERY_ROUTE if route.is_open]),
+            Middleware(
+                Door,
+                guard=guard or Guard(),
+                open_paths=[route.path for route in EVERY_ROUTE if route.scope is None],
+                headers={} if served is None else served.headers,
+            ),
         ],
         exception_handlers={
             PlanrunError: _refuse,
@@ -71,14 +86,19 @@ def build_app(client: AsyncClient, *, token: str = "", followers: Followers | No
     )
 
 
-def _endpoint(route: Route, client: AsyncClient, followers: Followers) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(
+    route: Route, client: AsyncClient, followers: Followers, served: Served | None
+) -> Callable[[Request], Awaitable[Response]]:
     takes = route.takes
 
     async def endpoint(request: Request) -> Response:
+        call = Call(client, followers, request, served)
+        if route.scope is not None and not route.by_verb:
+            call.need(route.scope)
         told = {what: READERS[what](request, kind) for what, kind in takes.items() if what in READERS}
         if "body" in takes:
             told["body"] = await read_body(request, takes["body"])
-        return await route.function(Call(client, followers, request), **told)
+        return await route.function(call, **told)
 
     return endpoint
 

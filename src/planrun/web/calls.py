@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from planrun.client import AsyncClient, AsyncJobHandle
-from planrun.web.problems import BAD_JSON, INVALID, NOT_JSON, STOPPING, TOO_LARGE, Refused
+from planrun.core.access import Bearer, Scope
+from planrun.core.errors import UnknownJob
+from planrun.web.problems import (
+    BAD_JSON,
+    FOREIGN_NAMESPACE,
+    INVALID,
+    NOT_JSON,
+    STOPPING,
+    TOO_LARGE,
+    WRONG_SCOPE,
+    Refused,
+)
+
+if TYPE_CHECKING:
+    from planrun.web.ledger import Served
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -48,14 +62,61 @@ class Call:
     client: AsyncClient
     followers: Followers
     request: Request
+    served: Served | None = None
+
+    @property
+    def bearer(self) -> Bearer:
+        """Who asks."""
+        bearer: Bearer = self.request.scope["bearer"]
+        return bearer
+
+    def need(self, scope: Scope) -> None:
+        """Go on only if the caller's token is for such calls.
+
+        Raises:
+            Refused: It is not.
+        """
+        self.need_any((scope,))
+
+    def need_any(self, scopes: Sequence[Scope]) -> None:
+        """As `need`, of several scopes of which one is enough."""
+        bearer = self.bearer
+        if not any(map(bearer.may, scopes)):
+            has, scope = ", ".join(sorted(bearer.scopes)), " or ".join(scopes)
+            raise Refused(
+                WRONG_SCOPE,
+                f"this takes a token with the scope {scope}, yours has {has}: planrun token create --scope {scopes[0]}",
+            )
+
+    def need_namespace(self, namespace: str) -> None:
+        """Go on only if the caller's token is for this namespace; empty: for all there are.
+
+        Raises:
+            Refused: It is not.
+        """
+        bearer = self.bearer
+        if bearer.namespaces is None or bearer.sees(namespace):
+            return
+        what = f"the namespace {namespace!r:.80}" if namespace else "all namespaces"
+        own = ", ".join(sorted(bearer.namespaces))
+        raise Refused(FOREIGN_NAMESPACE, f"this takes a token for {what}, yours is for {own}")
 
     async def job(self, namespace: str | None) -> AsyncJobHandle:
-        """The job in the path, by its id or a request id.
+        """The job in the path, by its id or a request id. One of a namespace that is not the caller's is unknown.
 
         Raises:
             UnknownJob: No such job.
         """
-        return await self.client.job(self.request.path_params["job"], namespace=namespace)
+        name, own = self.request.path_params["job"], self.bearer.namespaces
+        if own is None:
+            return await self.client.job(name, namespace=namespace)
+        for one in sorted(own if namespace is None else own & {namespace}):
+            try:
+                return await self.client.job(name, namespace=one)
+            except UnknownJob:
+                continue
+        where = namespace or " or ".join(sorted(own))
+        raise UnknownJob(f"no job or request {name} in namespace {where}; look at the id and at the namespace")
 
     async def while_wanted(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for something while the caller is there and the server goes on.
@@ -118,7 +179,12 @@ async def read_body(request: Request, kind: type[S]) -> S:
     Raises:
         Refused: Too large, not declared as JSON, no JSON, or not what the route takes.
     """
-    content = await _read(request)
+    return await read_json(request, kind, bytes_max=BODY_BYTES_MAX)
+
+
+async def read_json(request: Request, kind: type[S], *, bytes_max: int) -> S:
+    """See `read_body`; of at most so many bytes."""
+    content = await _read(request, bytes_max)
     declared = request.headers.get("content-type", "")
     if (content or declared) and declared.partition(";")[0].strip().lower() != "application/json":
         raise Refused(NOT_JSON, f"content-type {declared!r:.80}: send the body as application/json")
@@ -132,13 +198,13 @@ async def read_body(request: Request, kind: type[S]) -> S:
         raise Refused(BAD_JSON, f"body: {error}; send one JSON object in UTF-8") from None
 
 
-async def _read(request: Request) -> bytes:
+async def _read(request: Request, bytes_max: int) -> bytes:
     content = bytearray()
     try:
         async for chunk in request.stream():
             content += chunk
-            if len(content) > BODY_BYTES_MAX:
-                too_large = f"the body has more than {BODY_BYTES_MAX} bytes; pass large data as an input file"
+            if len(content) > bytes_max:
+                too_large = f"the body has more than {bytes_max} bytes; pass large data as an input file"
                 raise Refused(TOO_LARGE, too_large)
     except ClientDisconnect:  # nobody reads the reply; nor is it a mistake of ours, to be logged as one
         raise Refused(BAD_JSON, "the connection ended within the body; send it again, whole") from None

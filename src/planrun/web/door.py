@@ -1,4 +1,6 @@
-"""Who may come in: the right host, no page of another site, and whoever has the token where there is one.
+"""Who may come in: the right host, no page of another site, and whoever has a token where one is asked for.
+
+What the token is good for, each route says (`planrun.web.calls`).
 
 An API on 127.0.0.1 can be reached by every page that a browser on this box shows. Such a page can send simple
 requests, but must name where it comes from (`Origin`, `Sec-Fetch-Site`); and it can point a name of its own at
@@ -7,33 +9,42 @@ requests, but must name where it comes from (`Origin`, `Sec-Fetch-Site`); and it
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from planrun.core.access import ANYBODY
+from planrun.core.errors import PlanrunError
+from planrun.ledger.wire import PROTOCOL, PROTOCOL_HEADER
+from planrun.web.guard import Guard
 from planrun.web.intake import Intake
-from planrun.web.problems import FOREIGN_HOST, FOREIGN_PAGE, NO_TOKEN, Refused, problem_response
+from planrun.web.problems import FOREIGN_HOST, FOREIGN_PAGE, Refused, problem_response
 
-# A browser takes what is served for what it is declared, and shows it to no page of another site.
-ALWAYS = {"x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-site"}
+# A browser takes what is served for what it is declared, and shows it to no page of another site. A remote ledger takes
+# for a reply only what says that it speaks the protocol.
+ALWAYS = {
+    "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-site",
+    PROTOCOL_HEADER: str(PROTOCOL),
+}
 
 
 class Door:
     """Stands before every route."""
 
-    def __init__(self, app: ASGIApp, *, token: str, open_paths: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, *, guard: Guard, open_paths: Collection[str], headers: Mapping[str, str]) -> None:
         """
         Args:
-            token: Empty: none is asked for.
             open_paths: What needs no token.
+            headers: Of every reply, refusals too, beside those of every server.
         """
         self._app = app
-        self._token = token.encode()
+        self._guard = guard
         self._open_paths = frozenset(open_paths)
+        self._headers = {**ALWAYS, **headers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -42,33 +53,27 @@ class Door:
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(ALWAYS)
+                MutableHeaders(scope=message).update(self._headers)
                 await intake.drain()
             await send(message)
 
         try:
-            self._check(Headers(scope=scope), scope)
-        except Refused as refusal:
+            await self._check(Headers(scope=scope), scope)
+        except (Refused, PlanrunError) as refusal:
             await problem_response(refusal)(scope, intake.receive, send_marked)
         else:
             await self._app(scope, intake.receive, send_marked)
 
-    def _check(self, headers: Headers, scope: Scope) -> None:
+    async def _check(self, headers: Headers, scope: Scope) -> None:
         host = headers.get("host", "")
-        if not self._token and not is_own_name(host):
+        if not is_own_name(host) and not await self._guard.asks():
             raise Refused(FOREIGN_HOST, f"host {host!r:.80}: ask for localhost or an IP address, or set a token")
         origin = headers.get("origin")
         foreign = origin is not None and urlsplit(origin).netloc != host
         if scope["method"] not in ("GET", "HEAD") and (foreign or headers.get("sec-fetch-site") == "cross-site"):
             raise Refused(FOREIGN_PAGE, "a page of another site may not do this; ask from the application's own server")
-        if self._token and scope["path"] not in self._open_paths:
-            scheme, _, token = headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self._token):
-                raise Refused(
-                    NO_TOKEN,
-                    "send the header Authorization: Bearer TOKEN",
-                    {"www-authenticate": 'Bearer realm="planrun"'},
-                )
+        is_open = scope["path"] in self._open_paths
+        scope["bearer"] = ANYBODY if is_open else await self._guard.bearer(headers.get("authorization", ""))
 
 
 def is_own_name(host: str) -> bool:

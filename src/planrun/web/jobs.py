@@ -34,6 +34,7 @@ async def submit(call: Call, *, query: NoQuery, headers: SubmitHeaders, body: Su
     given = headers.idempotency_key
     if given is not None and body.request_id not in (None, given):
         raise Invalid("request_id and Idempotency-Key differ; send one of them, or the same text twice")
+    call.need_namespace(body.namespace)
     asked = _submit_of(body if given is None else msgspec.structs.replace(body, request_id=given))
     [job] = await call.client.submit_many([asked], timeout_s=SUBMIT_TIMEOUT_S)
     status = 201 if job.disposition == "new" else 200
@@ -45,13 +46,19 @@ async def submit_bulk(call: Call, *, query: NoQuery, body: BulkBody) -> Response
 
     Jobs that carry a `request_id` can simply be handed in again.
     """
+    for one in body.jobs:
+        call.need_namespace(one.namespace)
     jobs = await call.client.submit_many([_submit_of(one) for one in body.jobs], timeout_s=SUBMIT_TIMEOUT_S)
     return write_json(BulkReply(jobs=tuple(submit_reply(job) for job in jobs)))
 
 
 async def list_jobs(call: Call, *, query: ListingQuery) -> Response:
-    """A page of jobs, newest first."""
-    page = await call.client.list(**msgspec.structs.asdict(query))
+    """A page of jobs, newest first. Without a namespace: of all that the token is for."""
+    if query.namespace is not None:
+        call.need_namespace(query.namespace)
+    own = call.bearer.namespaces
+    among = None if own is None else sorted(own)
+    page = await call.client.list(namespaces=among, **msgspec.structs.asdict(query))
     return write_json(JobPage(jobs=page.jobs, before=page.before))
 
 

@@ -10,14 +10,19 @@ from typing import Any
 
 import msgspec
 
-from planrun.web.problems import Fault, Problem
+from planrun.core.problems import Problem
+from planrun.web.problems import Fault
 from planrun.web.routes import TEXT, Route
 
 REF = "#/components/schemas/{name}"
 PLACE = re.compile(r"{([a-z_]+)}")
 FIELD = re.compile(r"([a-z_]+(?:, [a-z_]+)*): (.*)")
 IN = {"query": "query", "headers": "header"}
-PLACES = {"job": "Job id, or the request id of its submit.", "output": "Name of an output, as the answer has it."}
+PLACES = {
+    "job": "Job id, or the request id of its submit.",
+    "output": "Name of an output, as the answer has it.",
+    "verb": "Name of a verb of the ledger.",
+}
 
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
@@ -39,7 +44,14 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Each operation names the scope that the token must have. No token is asked for "
+                    "where none was ever made.",
+                }
+            },
         },
     }
 
@@ -89,7 +101,7 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
             **{str(status): _response(body) for status, body in route.replies.items()},
             **{str(status): _problem(faults) for status, faults in _by_status(route.all_faults).items()},
         },
-        "security": [{}] if route.is_open else [{}, {"token": []}],
+        "security": [{}] if route.scope is None else [{}, {"token": [str(route.scope)]}],
     }
     if (body := route.takes.get("body")) is not None:
         operation["requestBody"] = {

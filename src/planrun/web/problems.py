@@ -19,29 +19,11 @@ from planrun.core.errors import (
     UnknownJob,
     WaitTimeout,
 )
-from planrun.core.messages import Struct
+from planrun.core.problems import Problem
 from planrun.web.replies import write_json
 
 RETRY_AFTER_S = 1
 DETAIL_CHARS_MAX = 1000
-
-
-class Problem(Struct, kw_only=True):
-    """What went wrong.
-
-    Attributes:
-        type: Slug for programs.
-        title: What such problems have in common.
-        status: The HTTP status.
-        detail: What is wrong here, and what to do.
-        job_id: The job that holds the key, if that is the problem.
-    """
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    job_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +37,29 @@ class Fault:
 
 BAD_JSON = Fault("bad-json", 400, "The body is no JSON")
 NO_TOKEN = Fault("no-token", 401, "The token is missing or wrong")
+WRONG_SCOPE = Fault("wrong-scope", 403, "The token is not for such calls")
+FOREIGN_NAMESPACE = Fault("foreign-namespace", 403, "The token is not for this namespace")
 FOREIGN_HOST = Fault("foreign-host", 403, "The address in use is not this server's")
 FOREIGN_PAGE = Fault("foreign-page", 403, "A page of another site asked for this")
+NO_FLEET = Fault("no-fleet", 404, "This server is no orchestrator")
 NO_ROUTE = Fault("no-such-route", 404, "There is nothing at this path")
-UNKNOWN_JOB = Fault("unknown-job", 404, "There is no such job")
+UNKNOWN_JOB = Fault(UnknownJob.slug, 404, "There is no such job")
 NO_OUTPUT = Fault("no-such-output", 404, "The job has no such output")
 WRONG_METHOD = Fault("wrong-method", 405, "This path does not know that method")
-CONFLICT = Fault("conflict", 409, "The request id or key is taken by other content")
-NOT_ENDED = Fault("not-ended", 409, "The job has not ended yet")
-RESULT_GONE = Fault("result-gone", 410, "The result is no longer kept")
+CONFLICT = Fault(Conflict.slug, 409, "The request id or key is taken by other content")
+NOT_ENDED = Fault(WaitTimeout.slug, 409, "The job has not ended yet")
+RESULT_GONE = Fault(ResultGone.slug, 410, "The result is no longer kept")
 TOO_LARGE = Fault("too-large", 413, "The body is too large")
 NOT_JSON = Fault("not-json", 415, "The body is not declared as JSON")
 NO_RANGE = Fault("no-such-range", 416, "The file has no such range")
-INVALID = Fault("invalid", 422, "Something in the call cannot be right")
+INVALID = Fault(Invalid.slug, 422, "Something in the call cannot be right")
+OTHER_PROTOCOL = Fault("other-protocol", 426, "The two ends are of versions that do not understand each other")
 BUG = Fault("bug", 500, "planrun made a mistake")
-LEDGER_BUSY = Fault("ledger-busy", 503, "The ledger is busy")
-LEDGER_UNAVAILABLE = Fault("ledger-unavailable", 503, "The ledger gives no answer")
-LEDGER_UNUSABLE = Fault("ledger-unusable", 503, "The ledger must not be opened here")
-STORAGE = Fault("storage", 503, "The store could not do it")
+NO_VERB = Fault("no-such-verb", 404, "This orchestrator does not know that verb of the ledger")
+LEDGER_BUSY = Fault(LedgerBusy.slug, 503, "The ledger is busy")
+LEDGER_UNAVAILABLE = Fault(LedgerUnavailable.slug, 503, "The ledger gives no answer")
+LEDGER_UNUSABLE = Fault(LedgerUnusable.slug, 503, "The ledger must not be opened here")
+STORAGE = Fault(StorageError.slug, 503, "The store could not do it")
 STOPPING = Fault("stopping", 503, "This server stops")
 
 FAULTS = tuple(value for value in list(globals().values()) if isinstance(value, Fault))
@@ -89,27 +76,7 @@ class Refused(Exception):
 
 def fault_of(error: PlanrunError) -> Fault:
     """Which kind of problem an error of the client is."""
-    match error:
-        case Invalid():
-            return INVALID
-        case UnknownJob():
-            return UNKNOWN_JOB
-        case Conflict():
-            return CONFLICT
-        case WaitTimeout():
-            return NOT_ENDED
-        case ResultGone():
-            return RESULT_GONE
-        case LedgerBusy():
-            return LEDGER_BUSY
-        case LedgerUnavailable():
-            return LEDGER_UNAVAILABLE
-        case LedgerUnusable():
-            return LEDGER_UNUSABLE
-        case StorageError():
-            return STORAGE
-        case _:
-            return BUG
+    return next((fault for fault in FAULTS if fault.slug == error.slug), BUG)
 
 
 def problem_of(error: PlanrunError | Refused) -> Problem:
@@ -121,6 +88,8 @@ def problem_of(error: PlanrunError | Refused) -> Problem:
         status=fault.status,
         detail=_shown(detail),
         job_id=error.job_id if isinstance(error, Conflict) else None,
+        holder_pid=error.holder_pid if isinstance(error, LedgerBusy) else None,
+        disk_full=isinstance(error, StorageError) and error.disk_full,
     )
 
 

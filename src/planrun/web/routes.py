@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import msgspec
 from starlette.responses import Response
 
+from planrun.core.access import Scope
+from planrun.core.fleet import Fleet
 from planrun.core.messages import CancelReply, JobRow, Struct
 from planrun.core.why import Why
-from planrun.web import files, following, jobs, operating
+from planrun.web import files, following, jobs, ledger, operating
 from planrun.web.bodies import (
     AttemptList,
     BulkReply,
@@ -36,21 +38,26 @@ from planrun.web.problems import (
     BUG,
     CONFLICT,
     FOREIGN_HOST,
+    FOREIGN_NAMESPACE,
     FOREIGN_PAGE,
     INVALID,
     LEDGER_BUSY,
     LEDGER_UNAVAILABLE,
     LEDGER_UNUSABLE,
+    NO_FLEET,
     NO_OUTPUT,
     NO_RANGE,
     NO_TOKEN,
+    NO_VERB,
     NOT_ENDED,
     NOT_JSON,
+    OTHER_PROTOCOL,
     RESULT_GONE,
     STOPPING,
     STORAGE,
     TOO_LARGE,
     UNKNOWN_JOB,
+    WRONG_SCOPE,
     Fault,
 )
 
@@ -59,6 +66,7 @@ TEXT = "text/plain"
 
 ALWAYS = (FOREIGN_HOST, FOREIGN_PAGE, INVALID, BUG, LEDGER_BUSY, LEDGER_UNAVAILABLE, LEDGER_UNUSABLE, STORAGE)
 WITH_BODY = (BAD_JSON, TOO_LARGE, NOT_JSON)
+OF_A_FLEET = (NO_FLEET, OTHER_PROTOCOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,8 @@ class Route:
     """Attributes:
     replies: Status → what the body is: a struct, a media type, or None for no body.
     faults: Problems of its own, beside those that follow from what it takes.
-    is_open: It needs no token.
+    scope: What the caller's token must be for; None: it needs none.
+    by_verb: Each verb of the ledger says for itself what the token must be for.
     """
 
     method: str
@@ -74,7 +83,8 @@ class Route:
     function: Callable[..., Awaitable[Response]]
     replies: Mapping[int, type[Struct] | str | None]
     faults: tuple[Fault, ...] = ()
-    is_open: bool = False
+    scope: Scope | None = Scope.SUBMIT
+    by_verb: bool = False
 
     @property
     def takes(self) -> Mapping[str, type[msgspec.Struct]]:
@@ -86,8 +96,8 @@ class Route:
     def all_faults(self) -> tuple[Fault, ...]:
         """Every problem that it may answer with."""
         faults = [*ALWAYS, *self.faults]
-        if not self.is_open:
-            faults.append(NO_TOKEN)
+        if self.scope is not None:
+            faults += (NO_TOKEN, WRONG_SCOPE)
         if "body" in self.takes:
             faults += WITH_BODY
         if "{job}" in self.path:
@@ -96,11 +106,12 @@ class Route:
 
 
 JOB = "/v1/jobs/{job}"
+OPERATE = Scope.OPERATE
 
 ROUTES = (
-    Route("POST", "/v1/jobs", jobs.submit, {201: SubmitReply, 200: SubmitReply}, (CONFLICT,)),
-    Route("POST", "/v1/bulk", jobs.submit_bulk, {200: BulkReply}, (CONFLICT,)),
-    Route("GET", "/v1/jobs", jobs.list_jobs, {200: JobPage}),
+    Route("POST", "/v1/jobs", jobs.submit, {201: SubmitReply, 200: SubmitReply}, (CONFLICT, FOREIGN_NAMESPACE)),
+    Route("POST", "/v1/bulk", jobs.submit_bulk, {200: BulkReply}, (CONFLICT, FOREIGN_NAMESPACE)),
+    Route("GET", "/v1/jobs", jobs.list_jobs, {200: JobPage}, (FOREIGN_NAMESPACE,)),
     Route("GET", JOB, jobs.show, {200: JobRow}),
     Route("GET", f"{JOB}/wait", following.wait, {200: JobAnswer, 202: JobRow}, (STOPPING,)),
     Route("GET", f"{JOB}/stream", following.stream, {200: following.EVENT_STREAM, 204: None}),
@@ -120,12 +131,31 @@ ROUTES = (
     Route("POST", f"{JOB}/retry", jobs.retry, {201: RetryReply}),
     Route("GET", "/v1/kinds", operating.kinds, {200: KindList}),
     Route("GET", "/v1/workers", operating.workers, {200: WorkerList}),
-    Route("GET", "/v1/drains", operating.drains, {200: DrainList}),
-    Route("POST", "/v1/drains", operating.drain, {200: DrainReply}),
-    Route("POST", "/v1/drains/undo", operating.undrain, {200: UndrainReply}),
-    Route("GET", "/v1/counts", operating.counts, {200: Counts}),
+    Route("GET", "/v1/drains", operating.drains, {200: DrainList}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("POST", "/v1/drains", operating.drain, {200: DrainReply}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("POST", "/v1/drains/undo", operating.undrain, {200: UndrainReply}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("GET", "/v1/counts", operating.counts, {200: Counts}, (FOREIGN_NAMESPACE,)),
     Route("GET", "/v1/pauses", operating.pauses, {200: PauseList}),
-    Route("POST", "/v1/pauses", operating.pause, {200: PauseReply}),
-    Route("POST", "/v1/pauses/resume", operating.resume, {200: ResumeReply}),
-    Route("GET", "/v1/health", operating.health, {200: Health}, is_open=True),
+    Route("POST", "/v1/pauses", operating.pause, {200: PauseReply}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("POST", "/v1/pauses/resume", operating.resume, {200: ResumeReply}, (FOREIGN_NAMESPACE,), OPERATE),
+    Route("GET", "/v1/fleet", ledger.fleet, {200: Fleet}, OF_A_FLEET, Scope.WORK),
+    Route(
+        "POST",
+        "/v1/ledger/{verb}",
+        ledger.ask_ledger,
+        {200: "application/json"},
+        (
+            *WITH_BODY,
+            CONFLICT,
+            UNKNOWN_JOB,
+            RESULT_GONE,
+            NO_FLEET,
+            NO_VERB,
+            OTHER_PROTOCOL,
+            STOPPING,
+            FOREIGN_NAMESPACE,
+        ),
+        by_verb=True,
+    ),
+    Route("GET", "/v1/health", operating.health, {200: Health}, scope=None),
 )

@@ -7,6 +7,8 @@ import ipaddress
 import logging
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 
 import uvicorn
 
@@ -15,16 +17,23 @@ from planrun.config import TOKEN_VARIABLE
 from planrun.core.errors import Invalid
 from planrun.web.app import build_app
 from planrun.web.calls import Followers
+from planrun.web.guard import Guard
+from planrun.web.ledger import Served
+from planrun.wiring import open_keyring
 
 log = logging.getLogger(__name__)
 
 STOP_S = 3  # for answers that are being written; whoever waits is told at once
 HEADERS_BYTES_MAX = 32 * 1024
 BACKLOG = 256
+KEEP_ALIVE_S = 75  # longer than whoever asks again keeps a connection
 
 
-def open_socket(listen: str, *, token: str) -> socket.socket:
+def open_socket(listen: str, *, is_guarded: bool) -> socket.socket:
     """Listen at HOST:PORT; port 0: any free one.
+
+    Args:
+        is_guarded: Callers must have a token.
 
     Raises:
         Invalid: Not an address of this machine, or taken, or open to others without a token; says what to do.
@@ -34,9 +43,10 @@ def open_socket(listen: str, *, token: str) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError):
         raise Invalid(f"--listen {listen}: no such host; use 127.0.0.1:{port} or an address of this machine") from None
-    if not token and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+    if not is_guarded and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
         raise Invalid(
-            f"--listen {listen}: others can reach that; set {TOKEN_VARIABLE} to a secret that callers must send"
+            f"--listen {listen}: others can reach that; make a token that callers must send (planrun token create), "
+            f"or set {TOKEN_VARIABLE} to a secret"
         )
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,7 +76,7 @@ class HttpServer:
         self._listening = listening
         self._token = token
         self._told = False
-        self._server: _Server | None = None
+        self._server: uvicorn.Server | None = None
         self._thread = threading.Thread(target=self._run, name="planrun-http", daemon=True)
 
     def start(self) -> None:
@@ -90,25 +100,36 @@ class HttpServer:
             log.exception("the HTTP API has ended; the worker goes on")
 
     async def _serve(self) -> None:
-        followers = Followers()
-        async with AsyncClient(self._url) as client:
-            config = uvicorn.Config(
-                build_app(client, token=self._token, followers=followers),
-                http="h11",
-                h11_max_incomplete_event_size=HEADERS_BYTES_MAX,
-                ws="none",
-                loop="none",
-                lifespan="off",
-                log_config=None,
-                log_level=logging.WARNING,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=STOP_S,
-            )
-            self._server = _Server(config, followers)
+        guard = Guard(secret=self._token, keyring=open_keyring(self._url))
+        async with AsyncClient(self._url) as client, aclosing(guard):
+            self._server = server_of(client, guard)
             self._server.should_exit = self._told
             await self._server.serve([self._listening])
+
+
+def server_of(client: AsyncClient, guard: Guard, *, served: Served | None = None) -> uvicorn.Server:
+    """The server of an open client, to be run in a loop of the caller's; `should_exit` ends it.
+
+    Args:
+        served: As in `build_app`.
+    """
+    followers = Followers()
+    config = uvicorn.Config(
+        build_app(client, guard=guard, followers=followers, served=served),
+        http="h11",
+        h11_max_incomplete_event_size=HEADERS_BYTES_MAX,
+        ws="none",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=STOP_S,
+    )
+    return _Server(config, followers)
 
 
 class _Server(uvicorn.Server):
@@ -117,6 +138,11 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, followers: Followers) -> None:
         super().__init__(config)
         self._followers = followers
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """They belong to whoever runs it."""
+        yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._followers.stop()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of
+from planrun.config import Place, place_of, token_from
 from planrun.core.errors import Invalid
+from planrun.core.fleet import Fleet
+from planrun.core.flows import lane_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
@@ -14,14 +17,19 @@ from planrun.core.routes import Outlets
 from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
+from planrun.ledger.keyring import Keyring
+from planrun.ledger.remote.ledger import RemoteLedger, open_remote
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.chronicle import SqliteChronicle
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
+from planrun.ledger.sqlite.fleet import SqliteFleetLedger
+from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
-from planrun.transport.contract import WorkerTransport
+from planrun.storage.remote import RemoteStore
+from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
 
@@ -35,25 +43,53 @@ def open_fleet_ledger(url: str, *, clock: Clock | None = None, broker_prefix: st
         Invalid, LedgerUnusable: As `open_ledger`.
     """
     outlets = Outlets(programs=False, broker_prefix=broker_prefix)
-    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), is_fleet=True, outlets=outlets)
+    return SqliteFleetLedger(place_of(url), clock or SystemClock.open_system(), outlets=outlets)
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
+    An orchestrator's is not asked anything yet.
+
     Args:
-        wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
+        wait_s: How long a write may wait for its turn before it is answered with LedgerBusy; how long an orchestrator
+            that does not answer is asked again.
 
     Raises:
         Invalid: Not an address.
         LedgerUnusable: The file must not be opened here; the text says why.
     """
-    return SqliteLedger(place_of(url), clock or SystemClock.open_system(), wait_s=wait_s)
+    place = place_of(url)
+    clock = clock or SystemClock.open_system()
+    if place.is_remote:
+        return open_remote(place.url, clock, token=token_from(), wait_s=wait_s)
+    return SqliteLedger(place, clock, wait_s=wait_s)
+
+
+def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:
+    """Open the access tokens of the ledger at an address.
+
+    Raises:
+        Invalid: Not the address of a file.
+        LedgerUnusable: The file must not be opened here; the text says why.
+    """
+    return SqliteKeyring(place_of(url), clock or SystemClock.open_system())
 
 
 def blocking_view(ledger: Ledger) -> Ledger | None:
     """The same open ledger for callers without an event loop: its verbs never suspend. None: it has no such view."""
     return BlockingLedger(ledger) if isinstance(ledger, SqliteLedger) else None
+
+
+async def join_fleet(ledger: Ledger) -> Fleet:
+    """What the orchestrator of an open remote ledger tells its workers.
+
+    Raises:
+        LedgerUnavailable: It does not answer.
+        LedgerUnusable: It does not serve this caller; says why.
+    """
+    assert isinstance(ledger, RemoteLedger)
+    return await ledger.fleet()
 
 
 def chronicle_of(ledger: Ledger) -> Chronicle:
@@ -68,12 +104,50 @@ def chronicle_of(ledger: Ledger) -> Chronicle:
 
 
 def open_store(url: str) -> Store:
-    """Open the store that belongs to the ledger at an address."""
-    return FilesystemStore(place_of(url).store)
+    """Open the store that belongs to the ledger at an address, as a client sees it."""
+    place = place_of(url)
+    if place.is_remote:
+        return RemoteStore(place.url, token=token_from())
+    return FilesystemStore(place.store)
 
 
-def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransport:
-    """A worker's end of the transport."""
+def folder_of(store: str) -> Path | None:
+    """The folder of a fleet's store, if it is one."""
+    return None if "://" in store else Path(store)
+
+
+def open_shared_store(address: str) -> Store:
+    """Open the store of a fleet.
+
+    Raises:
+        Invalid: Not an address of one.
+    """
+    folder = folder_of(address)
+    if folder is None or not folder.is_absolute():
+        raise Invalid(
+            f"store {address}: use s3://BUCKET/PREFIX, or the absolute path of a folder that every machine sees"
+        )
+    return FilesystemStore(folder)
+
+
+def open_transport(
+    ledger: Ledger, clock: Clock, row: WorkerRow, *, broker: str = "", broker_prefix: str = ""
+) -> WorkerTransport:
+    """A worker's end of the transport.
+
+    Args:
+        broker: Address of a RabbitMQ; empty: offers are read from the ledger.
+
+    Raises:
+        Invalid: Not such an address, or what is needed for it is not installed.
+    """
+    if broker:
+        rabbitmq = _rabbitmq()
+        told = rabbitmq.broker_at(broker, broker_prefix)
+        worker: WorkerTransport = rabbitmq.RabbitWorker(
+            told, ledger, clock, incarnation=row.incarnation, lane=lane_of(row)
+        )
+        return worker
     query = OfferQuery(
         namespaces=row.namespaces,
         handlers=tuple(handler for handler in row.handlers if not handler.missing),
@@ -81,6 +155,30 @@ def open_transport(ledger: Ledger, clock: Clock, row: WorkerRow) -> WorkerTransp
         limit=row.slots,
     )
     return EmbeddedTransport(ledger, clock, row.incarnation, query)
+
+
+def open_fleet_transport(clock: Clock, *, broker: str, broker_prefix: str, generation: int) -> FleetTransport:
+    """The orchestrator's end of the transport. It connects when it is used.
+
+    Args:
+        generation: Of the ledger.
+
+    Raises:
+        Invalid: As `open_transport`.
+    """
+    rabbitmq = _rabbitmq()
+    told = rabbitmq.broker_at(broker, broker_prefix)
+    fleet: FleetTransport = rabbitmq.RabbitFleet(told, clock, generation=generation)
+    return fleet
+
+
+def _rabbitmq() -> ModuleType:
+    """Imported by whoever has a broker: nobody else needs its client."""
+    try:
+        from planrun.transport.rabbitmq import ends  # noqa: PLC0415
+    except ImportError as error:
+        raise Invalid(f"a broker needs {error.name}: pip install 'planrun[rabbitmq]'") from None
+    return ends
 
 
 def scratch_root(place: Place, chosen: Path | None) -> Path:

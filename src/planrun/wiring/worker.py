@@ -25,13 +25,15 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.wiring import open_ledger, open_store, open_transport, scratch_root
+from planrun.wiring import open_transport, scratch_root
+from planrun.wiring.ground import Ground, open_ground
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.gates import Gates, Health
 from planrun.worker.isolation import Level, choose
 from planrun.worker.keeper import Keeper
+from planrun.worker.leftovers import Leftovers
 from planrun.worker.options import WorkerOptions
 from planrun.worker.processes import Processes, clear_after
 from planrun.worker.supervisor import Supervisor
@@ -60,49 +62,48 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         environment=environment,
     )
     scratch = _scratch_root(options, place)
-    ledger = open_ledger(url, clock=clock)
-    lock = WorkerLock.acquire(place.workers, clock.new_id())
-    row = _row(options, catalog, lock)
-    store = open_store(url)
-    gates = _gates(options, row, place, scratch, clock)
-    processes = Processes(
-        level=level,
-        incarnation=row.incarnation,
-        lock_fd=lock.fd,
-        environment=environment,
-        import_path=options.import_path,
-        scratch=scratch,
-        idle_max=options.slots,
-    )
-    transport = open_transport(ledger, clock, row)
-    tools = Tools(ledger, store, clock, Keeper(transport, clock, options, row.incarnation), who=row.name)
-    stop = asyncio.Event()
-    duties = asyncio.create_task(_duties(tools, options, row, place, scratch).run(stop))
-    try:
-        await ledger.register(row)
-        _greet(row, catalog, place, level)
-        yield Supervisor(
-            options,
-            row=row,
-            catalog=catalog,
-            tools=tools,
-            transport=transport,
-            gates=gates,
-            processes=processes,
+    async with open_ground(url, clock) as ground:
+        lock = WorkerLock.acquire(place.workers, clock.new_id())
+        row = _row(options, catalog, lock, proves=not place.is_remote)
+        ledger = ground.ledger
+        gates = _gates(options, row, ground, scratch, clock)
+        processes = Processes(
+            level=level,
+            incarnation=row.incarnation,
+            lock_fd=lock.fd,
+            environment=environment,
+            import_path=options.import_path,
             scratch=scratch,
-            place=place,
+            idle_max=options.slots,
         )
-    finally:
-        stop.set()
-        await duties
-        gates.close()
-        await transport.close()
-        holds_nothing = await _holds_nothing(ledger, row.incarnation)
-        await ledger.close()
-        if holds_nothing:
-            lock.remove()
-        else:
-            lock.close()  # the file stays: whoever takes its lock proves us dead, and takes our jobs over
+        transport = open_transport(ledger, clock, row, broker=ground.broker, broker_prefix=ground.broker_prefix)
+        tools = Tools(ledger, ground.store, clock, Keeper(transport, clock, options, row.incarnation), who=row.name)
+        stop = asyncio.Event()
+        duties = asyncio.create_task(_duties_of(tools, options, row, place, scratch).run(stop))
+        try:
+            await ledger.register(row)
+            _greet(row, catalog, place, level)
+            yield Supervisor(
+                options,
+                row=row,
+                catalog=catalog,
+                tools=tools,
+                transport=transport,
+                gates=gates,
+                processes=processes,
+                scratch=scratch,
+                place=place,
+            )
+        finally:
+            stop.set()
+            await duties
+            gates.close()
+            await transport.close()
+            holds_nothing = await _holds_nothing(ledger, row.incarnation)
+            if holds_nothing:
+                lock.remove()
+            else:
+                lock.close()  # the file stays: whoever takes its lock proves us dead, and takes our jobs over
 
 
 async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
@@ -112,7 +113,11 @@ async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
         return False
 
 
-def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRow:
+def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock, *, proves: bool) -> WorkerRow:
+    """
+    Args:
+        proves: Whoever owns the ledger sees the lock file, so that it can prove this worker's death.
+    """
     host = socket.gethostname()
     return WorkerRow(
         incarnation=lock.path.name,
@@ -122,22 +127,30 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock) -> WorkerRo
         slots=options.slots,
         capabilities=catalog.capabilities,
         handlers=catalog.handlers,
-        lock_file=str(lock.path),
+        lock_file=str(lock.path) if proves else "",
         lock_device=lock.device,
         lock_inode=lock.inode,
         pid=os.getpid(),
     )
 
 
-def _gates(options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path, clock: Clock) -> Gates:
+def _gates(options: WorkerOptions, row: WorkerRow, ground: Ground, scratch: Path, clock: Clock) -> Gates:
     return Gates(
         scratch=scratch,
-        store=place.store,
+        store=ground.store_folder,
         incarnation=row.incarnation,
         slots=options.slots,
         disk_free_bytes_min=options.disk_free_bytes_min,
         health=Health(options.health, clock) if options.health else None,
     )
+
+
+def _duties_of(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path) -> Duties | Leftovers:
+    """What runs beside the jobs. The ledger of an orchestrator is looked after there."""
+    if place.is_remote:
+        clear = partial(clear_after, scratch)
+        return Leftovers(tools.ledger, tools.clock, workers=place.workers, scratch=scratch, clear=clear)
+    return _duties(tools, options, row, place, scratch)
 
 
 def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path) -> Duties:
@@ -186,7 +199,7 @@ def _scratch_root(options: WorkerOptions, place: Place) -> Path:
 
 def _greet(row: WorkerRow, catalog: Catalog, place: Place, level: Level) -> None:
     runs = [f"{handler.kind} {handler.version}" for handler in row.handlers if not handler.missing]
-    log.info("worker %s takes %s from %s, isolation %s", row.name, ", ".join(runs) or "nothing", place.ledger, level)
+    log.info("worker %s takes %s from %s, isolation %s", row.name, ", ".join(runs) or "nothing", place.shown, level)
     for name in catalog.unverified:
         log.info(
             "capability %s is as declared, not verified; a @capability(%r) probe in a module would verify it",

@@ -102,7 +102,7 @@ class Gates:
         self,
         *,
         scratch: Path,
-        store: Path,
+        store: Path | None,
         incarnation: str,
         slots: int,
         disk_free_bytes_min: int,
@@ -111,7 +111,7 @@ class Gates:
         """
         Args:
             scratch: Root of the attempts' folders; made if it is missing.
-            store: Where results go. Only asked whether it lies on the same disk.
+            store: Where results go, only asked whether it lies on the same disk; None: it does not.
             disk_free_bytes_min: Always left free on the scratch disk, bytes.
             health: Must be well before work is taken.
         """
@@ -195,7 +195,7 @@ class Gates:
             disk_floor=self._disk_floor,
             memory_free=memory.get("MemAvailable"),
             memory_total=memory.get("MemTotal"),
-            store_shares_disk=_device_of(self._scratch) == _device_of(self._store),
+            store_shares_disk=self._store is not None and _device_of(self._scratch) == _device_of(self._store),
         )
         return admit(kind, mine + others, room)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,8 @@ from planrun.config import Place
 from planrun.core.coverage import OpenJobs
 from planrun.core.drains import Drain, DrainRequest
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
-from planrun.core.flows import Astray
 from planrun.core.history import What
 from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
-from planrun.core.lease import fleet_lease_ms
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
@@ -80,14 +78,11 @@ WAIT_S = 10.0
 class SqliteLedger:
     """One process's handle on the file. Made by `open_sqlite`; used from one event loop."""
 
-    def __init__(
-        self, place: Place, clock: Clock, *, wait_s: float = WAIT_S, is_fleet: bool = False, outlets: Outlets = EMBEDDED
-    ) -> None:
+    def __init__(self, place: Place, clock: Clock, *, wait_s: float = WAIT_S, outlets: Outlets = EMBEDDED) -> None:
         """Open the file, creating or migrating it.
 
         Args:
             wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
-            is_fleet: Those who hold leases live on other machines, by clocks of their own.
             outlets: Where its answers can be sent; a submit that wants another way is refused.
 
         Raises:
@@ -97,7 +92,6 @@ class SqliteLedger:
         self._clock = clock
         self._wait_s = wait_s
         self._outlets = outlets
-        self._is_fleet = is_fleet
         with refusals_in_words(place.ledger):
             refuse_unsafe(place)
             is_up_to_date = place.ledger.exists() and is_current(place.ledger)  # refused: nothing is made beside it
@@ -183,8 +177,8 @@ class SqliteLedger:
     async def drains(self, limit: int) -> list[Drain]:
         return await self._read(partial(draining.drains, limit=limit))
 
-    async def job_ids(self, prefix: str, limit: int) -> list[str]:
-        return await self._read(partial(reading.job_ids, prefix=prefix, limit=limit))
+    async def job_ids(self, namespace: str | None, prefix: str, limit: int) -> list[str]:
+        return await self._read(partial(reading.job_ids, namespace=namespace, prefix=prefix, limit=limit))
 
     async def ended(self, since_ms: int) -> dict[str, int]:
         return await self._read(partial(reading.ended, since_ms=since_ms))
@@ -214,7 +208,7 @@ class SqliteLedger:
         return await self._write(partial(holding.grant_first, requests=asked))
 
     async def renew(self, request: RenewRequest) -> list[Standing]:
-        [standings] = await self.renew_all([request])
+        [standings] = await self._renew([request])
         return standings
 
     async def standing(self, lease: Lease, intent: Sequence[Output]) -> Standing:
@@ -303,29 +297,6 @@ class SqliteLedger:
     async def backup(self, path: str) -> None:
         await asyncio.get_running_loop().run_in_executor(self._reading, back_up, self._reader, Path(path))
 
-    # --- the orchestrator of a fleet ---
-
-    async def renew_all(self, requests: Sequence[RenewRequest]) -> list[list[Standing]]:
-        asked = [structs.replace(each, lease_ms=self._lease_ms(each.lease_ms)) for each in requests]
-        return await self._write(partial(holding.renew, requests=asked), urgent=True)
-
-    async def begin_beats(self) -> int:
-        return await self._write(duties.begin_beats, urgent=True)
-
-    async def rearm(self, *, beat_epoch: int) -> int:
-        return await self._write(partial(duties.rearm, beat_epoch=beat_epoch), urgent=True)
-
-    async def silent(self, *, stamp_ms: int) -> dict[str, int]:
-        return await self._read(partial(duties.silent, stamp_ms=stamp_ms))
-
-    async def astray(self, job_ids: Collection[str]) -> list[Astray]:
-        return await self._read(partial(duties.astray, job_ids=job_ids))
-
-    def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
-        self._writer.watch(changed)
-
-    # --- for all ---
-
     async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
         await self._wakeup.changed(timeout_s=timeout_s, about=about)
 
@@ -341,8 +312,13 @@ class SqliteLedger:
 
     # --- inside ---
 
+    async def _renew(self, requests: Sequence[RenewRequest]) -> list[list[Standing]]:
+        asked = [structs.replace(each, lease_ms=self._lease_ms(each.lease_ms)) for each in requests]
+        return await self._write(partial(holding.renew, requests=asked), urgent=True)
+
     def _lease_ms(self, asked_ms: int) -> int:
-        return fleet_lease_ms(asked_ms) if self._is_fleet else asked_ms
+        """How long a lease is here, for a holder that allows itself so much. On one box there is one clock."""
+        return asked_ms
 
     def _expire(self, tx: Tx, *, stamp_ms: int, incarnation: str | None) -> int:
         """Not while holders could not renew because of the file: then this only finds out that it can be written.

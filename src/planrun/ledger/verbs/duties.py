@@ -102,6 +102,7 @@ def astray(tx: Tx, job_ids: Collection[str]) -> list[Astray]:
             incarnation=row["incarnation"],
             lease=Lease(job_id=row["job_id"], attempt=row["attempt"], token=row["token"]),
             status="canceled" if row["outcome"] == Outcome.CANCELED else "lost",
+            why=row["why"] or "",
         )
         for row in tx.rows("astray", job_ids=dump(list(job_ids)))
     ]

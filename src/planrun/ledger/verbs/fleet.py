@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +46,11 @@ def register(tx: Tx, worker: WorkerRow) -> None:
 def workers(tx: Tx, *, since_ms: int = 0) -> list[WorkerRow]:
     """Every worker seen since then (wall clock), the latest first."""
     return [worker_row(row) for row in tx.rows("workers", since_ms=since_ms)]
+
+
+def workers_among(tx: Tx, names: Collection[str]) -> list[WorkerRow]:
+    """Those of the names that are incarnations of workers."""
+    return [worker_row(row) for row in tx.rows("workers_among", incarnations=dump(list(names)))]
 
 
 def running(tx: Tx) -> dict[str, int]:

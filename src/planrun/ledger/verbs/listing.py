@@ -35,14 +35,22 @@ def _ids(tx: Tx, query: ListQuery, *, limit: int) -> list[int]:
         "since_ms": query.since_ms,
         "limit": limit,
     }
+    among = query.namespaces
     if query.key is not None:
-        return [row["id"] for row in tx.rows("newest_of_key", key=query.key, **sets, **span, since_id=first)]
-    if not any(sets.values()):
+        named = [{**sets, "namespace": one} for one in among or () if query.namespace in (None, one)]
+        looks = [sets] if among is None else named
+        rows = [
+            row for look in looks for row in tx.rows("newest_of_key", key=query.key, **look, **span, since_id=first)
+        ]
+        return sorted((row["id"] for row in rows), reverse=True)[:limit]
+    if among is None and not any(sets.values()):
         return [row["id"] for row in tx.rows("newest", **span, since_id=first)]
     found: list[int] = []
     if query.state == State.RUNNING:  # so they are shown
         found = [row["id"] for row in tx.rows("newest_closing", **sets, **span, since_id=first)]
     for one_set in tx.rows("sets", **sets):
+        if among is not None and one_set["namespace"] not in among:
+            continue
         statement = _NEWEST.get(one_set["state"], "newest_of_set")
         rows = tx.rows(statement, **one_set, **span, since_id=first, closing_too=query.state is None)
         found = sorted((*found, *(row["id"] for row in rows)), reverse=True)[:limit]

@@ -78,9 +78,9 @@ def ended(tx: Tx, since_ms: int) -> dict[str, int]:
     return {row["state"]: row["jobs"] for row in tx.rows("ended", since_ms=since_ms)}
 
 
-def job_ids(tx: Tx, prefix: str, limit: int) -> list[str]:
+def job_ids(tx: Tx, namespace: str | None, prefix: str, limit: int) -> list[str]:
     """The ids that begin like this, in order."""
-    return [row["job_id"] for row in tx.rows("job_ids", prefix=prefix, limit=limit)]
+    return [row["job_id"] for row in tx.rows("job_ids", namespace=namespace, prefix=prefix, limit=limit)]
 
 
 def violations(tx: Tx) -> list[str]:

@@ -1,0 +1,110 @@
+"""`planrun orchestrator`: owns a ledger, and serves it to workers and clients on other machines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from contextlib import aclosing
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from planrun.cli.asking import Flag, Url, with_keyring
+from planrun.cli.exits import Exit
+from planrun.client import AsyncClient
+from planrun.config import token_from, url_from
+from planrun.orchestrator.options import OrchestratorOptions
+from planrun.wiring import open_keyring
+
+DEFAULTS = OrchestratorOptions()
+LISTEN = "127.0.0.1:8470"
+
+
+def orchestrator(
+    *,
+    listen: str = LISTEN,
+    store: Annotated[str, Parameter(env_var="PLANRUN_STORE", show_default=False)] = DEFAULTS.store,
+    broker: Annotated[str, Parameter(env_var="PLANRUN_BROKER", show_default=False)] = DEFAULTS.broker,
+    broker_prefix: Annotated[str, Parameter(env_var="PLANRUN_BROKER_PREFIX")] = DEFAULTS.broker_prefix,
+    lease_s: float = DEFAULTS.lease_s,
+    gc_grace_s: float = DEFAULTS.gc_grace_s,
+    job_ttl_s: float = DEFAULTS.job_ttl_s,
+    ids_ttl_s: float = DEFAULTS.ids_ttl_s,
+    recover: Flag = False,
+    url: Url = None,
+) -> int:
+    """Own a ledger, and serve it over HTTP to workers and clients on other machines, until SIGTERM or Ctrl-C.
+
+    It has the ledger's file alone: workers join with --url http://HOST:PORT. Started again, it goes on where it was.
+
+    For example:
+
+      planrun orchestrator --url sqlite:////srv/planrun.db --listen 0.0.0.0:8470
+
+    Args:
+        listen: HOST:PORT of the HTTP API. Others than this box need PLANRUN_TOKEN to be set.
+        store: Where results go: s3://BUCKET/PREFIX, or a folder that every machine sees; without it, beside the ledger.
+        broker: amqp://… or amqps://… of a RabbitMQ; without it, workers ask for jobs over HTTP.
+        broker_prefix: What the names of its queues begin with.
+        lease_s: Seconds without a sign of a worker after which others take its jobs over.
+        gc_grace_s: Seconds that files of lost attempts are kept.
+        job_ttl_s: Seconds that ended jobs stay in the ledger before they are archived.
+        ids_ttl_s: Seconds that the ids of archived jobs are still known.
+        recover: The ledger is an older copy, such as a restored backup: take over which answers were given since.
+    """
+    options = OrchestratorOptions(
+        store=store,
+        broker=broker,
+        broker_prefix=broker_prefix,
+        lease_s=lease_s,
+        gc_grace_s=gc_grace_s,
+        job_ttl_s=job_ttl_s,
+        ids_ttl_s=ids_ttl_s,
+        recover=recover,
+    )
+    logging.basicConfig(format="planrun: %(message)s")
+    logging.getLogger("planrun").setLevel(logging.INFO)
+    token = token_from()
+
+    from planrun.web.server import open_socket  # noqa: PLC0415 - not everybody has its packages
+
+    known = with_keyring(url, lambda keyring: keyring.access_tokens(), may_create=True)
+    is_guarded = bool(token or known)
+    with open_socket(listen, is_guarded=is_guarded) as listening:
+        return asyncio.run(_serve(url_from(url), options, listening, token))
+
+
+async def _serve(url: str, options: OrchestratorOptions, listening: socket.socket, token: str) -> int:
+    from planrun.web.guard import Guard  # noqa: PLC0415
+    from planrun.web.ledger import Served  # noqa: PLC0415
+    from planrun.web.server import address_of, server_of  # noqa: PLC0415
+    from planrun.wiring.orchestrator import open_orchestrator  # noqa: PLC0415
+
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    guard = Guard(secret=token, keyring=open_keyring(url))
+    async with aclosing(guard), open_orchestrator(url, options) as opened:
+        client = AsyncClient.over(opened.ledger, opened.store, url=url, clock=opened.clock)
+        server = server_of(
+            client, guard, served=Served.over(opened.ledger, opened.clock, opened.fleet, opened.generations)
+        )
+        serving = asyncio.create_task(server.serve([listening]))
+        working = asyncio.create_task(opened.run(stop))
+        print(
+            f"planrun orchestrator: {address_of(listening)}{', with a token' if await guard.asks() else ''}, "
+            f"ledger {opened.place.ledger}, results {opened.fleet.store}",
+            file=sys.stderr,
+            flush=True,
+        )
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({stopping, serving, working}, return_when=asyncio.FIRST_COMPLETED)
+        stop.set()
+        server.should_exit = True
+        await asyncio.gather(serving, working)
+        stopping.cancel()
+    return Exit.FINISHED

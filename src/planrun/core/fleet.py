@@ -1,0 +1,22 @@
+"""What a machine has to know to join a fleet, beside an address and a token."""
+
+from __future__ import annotations
+
+from planrun.core.messages import Struct
+
+LEASE_S = 90.0
+BROKER_PREFIX = "pr"
+
+
+class Fleet(Struct, kw_only=True):
+    """Attributes:
+    store: Where results go: `s3://bucket/prefix`, or a folder that every machine sees.
+    broker: Where offers come from, `amqp(s)://…`; empty: they are asked for over HTTP.
+    broker_prefix: What the names of its queues begin with.
+    lease_s: How long a worker may be silent before others take its jobs over.
+    """
+
+    store: str
+    broker: str = ""
+    broker_prefix: str = BROKER_PREFIX
+    lease_s: float = LEASE_S

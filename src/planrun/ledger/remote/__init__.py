@@ -1,0 +1,1 @@
+"""The ledger of an orchestrator, over HTTP."""

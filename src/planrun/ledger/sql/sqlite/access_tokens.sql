@@ -1,0 +1,1 @@
+SELECT * FROM access_token ORDER BY created_at_ms, token_id;

@@ -1,0 +1,40 @@
+"""The ledger of a fleet over one SQLite file: what the orchestrator alone asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+from planrun.core.flows import Astray
+from planrun.core.lease import fleet_lease_ms
+from planrun.core.messages import RenewRequest, Standing, WorkerRow
+from planrun.ledger.sqlite.ledger import SqliteLedger
+from planrun.ledger.verbs import duties, fleet
+
+
+class SqliteFleetLedger(SqliteLedger):
+    """Implements `planrun.ledger.fleet.FleetLedger`. Made by `open_fleet_ledger`."""
+
+    async def renew_all(self, requests: Sequence[RenewRequest]) -> list[list[Standing]]:
+        return await self._renew(requests)
+
+    async def begin_beats(self) -> int:
+        return await self._write(duties.begin_beats, urgent=True)
+
+    async def rearm(self, *, beat_epoch: int) -> int:
+        return await self._write(partial(duties.rearm, beat_epoch=beat_epoch), urgent=True)
+
+    async def silent(self, *, stamp_ms: int) -> dict[str, int]:
+        return await self._read(partial(duties.silent, stamp_ms=stamp_ms))
+
+    async def astray(self, job_ids: Collection[str]) -> list[Astray]:
+        return await self._read(partial(duties.astray, job_ids=job_ids))
+
+    async def workers_among(self, names: Collection[str]) -> list[WorkerRow]:
+        return await self._read(partial(fleet.workers_among, names=names))
+
+    def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
+        self._writer.watch(changed)
+
+    def _lease_ms(self, asked_ms: int) -> int:
+        return fleet_lease_ms(asked_ms)

@@ -1,0 +1,9 @@
+"""Both ends, for whoever puts the parts together."""
+
+from __future__ import annotations
+
+from planrun.transport.rabbitmq.address import broker_at
+from planrun.transport.rabbitmq.fleet import RabbitFleet
+from planrun.transport.rabbitmq.worker import RabbitWorker
+
+__all__ = ["RabbitFleet", "RabbitWorker", "broker_at"]

@@ -1,0 +1,183 @@
+"""The orchestrator's end: it owns the queues, takes heartbeats in, and sends everything else out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from aiormq.abc import AbstractChannel, DeliveredMessage
+
+from planrun.clock import Clock
+from planrun.core.errors import TransportUnavailable
+from planrun.core.flows import Marker, Notice
+from planrun.core.messages import Message, RenewRequest
+from planrun.core.offers import Offer
+from planrun.transport.rabbitmq.address import Broker
+from planrun.transport.rabbitmq.link import Link, NoQueue, asking, declare, look_at
+from planrun.transport.rabbitmq.sender import Sender
+from planrun.transport.rabbitmq.topology import Queue
+from planrun.transport.rabbitmq.wire import ANSWER, HEADER, Unreadable, read
+
+log = logging.getLogger(__name__)
+
+BEATS_AT_ONCE = 1000
+
+
+class RabbitFleet:
+    """Implements `planrun.transport.contract.FleetTransport`."""
+
+    def __init__(self, broker: Broker, clock: Clock, *, generation: int) -> None:
+        """
+        Args:
+            generation: Of the ledger; with the epoch it names the place of the heartbeats.
+        """
+        self._topology = broker.topology
+        self._generation = generation
+        self._link = Link(broker.url, clock, name="planrun orchestrator consumes")
+        self._sender = Sender(Link(broker.url, clock, name="planrun orchestrator publishes"), clock)
+        self._beats: Beats | None = None
+        self._breaks = 0
+
+    # --- offers ---
+
+    async def send_offer(self, lane: str, offer: Offer) -> None:
+        queue = self._topology.offers(lane)
+        if not await self._sender.send(offer, queue.name):
+            await declare(self._link, self._topology.dead)
+            await declare(self._link, queue)
+            if not await self._sender.send(offer, queue.name):
+                raise TransportUnavailable(f"the queue {queue.name} was deleted while an offer was sent there")
+
+    async def waiting(self, lane: str) -> int:
+        return await self._count(self._topology.offers(lane))
+
+    async def orphans(self) -> int:
+        return await self._count(self._topology.orphans)
+
+    async def _count(self, queue: Queue) -> int:
+        try:
+            return await look_at(self._link, queue)
+        except NoQueue:
+            return 0
+
+    # --- heartbeats ---
+
+    async def begin_epoch(self, epoch: int) -> None:
+        """The exchange is made anew, so that nothing but the new queue is bound to it, whoever made the others."""
+        await self._end_beats()
+        exchange, queue = self._topology.beat_exchange, self._topology.beats(self._generation, epoch)
+        await declare(self._link, self._topology.dead)
+        await declare(self._link, queue)
+        channel = await self._link.channel(prefetch=BEATS_AT_ONCE)
+        async with asking(f"beginning the epoch {epoch} of the heartbeats"):
+            await channel.exchange_delete(exchange)
+            await channel.exchange_declare(exchange, exchange_type="fanout", durable=True)
+            await channel.queue_bind(queue.name, exchange)
+            await channel.queue_delete(self._topology.beats(self._generation, epoch - 1).name)
+            self._beats = Beats(channel, self._broke)
+            await self._beats.consume(queue.name)
+
+    async def beats(self, *, timeout_s: float) -> Sequence[RenewRequest | Marker]:
+        if self._beats is None:
+            await asyncio.sleep(timeout_s)
+            return ()
+        return await self._beats.take(timeout_s)
+
+    async def mark(self, marker: Marker) -> None:
+        exchange = self._topology.beat_exchange
+        if not await self._sender.send(marker, "", exchange=exchange):
+            raise TransportUnavailable(f"no queue of heartbeats is bound to {exchange}: a new epoch has to begin")
+
+    @property
+    def breaks(self) -> int:
+        return self._breaks
+
+    def _broke(self) -> None:
+        self._breaks += 1
+        self._beats = None
+
+    async def _end_beats(self) -> None:
+        if self._beats is not None:
+            beats, self._beats = self._beats, None
+            await beats.close()
+
+    # --- control and outlet ---
+
+    async def tell(self, incarnation: str, notice: Notice) -> None:
+        """A worker without a queue has gone: then there is nobody to be told."""
+        await self._sender.send(notice, self._topology.control(incarnation).name)
+
+    async def deliver(self, address: str, message: Message) -> None:
+        headers = {HEADER: ANSWER}
+        if not await self._sender.send_raw(message.body.encode(), headers, address, message_id=message.msg_id):
+            raise TransportUnavailable(f"the broker has no queue {address}: whoever wants the answer declares it")
+
+    async def close(self) -> None:
+        await self._end_beats()
+        await self._link.drop()
+        await self._sender.close()
+
+
+class Beats:
+    """The one consumer of one epoch. Once it breaks it is over: nobody knows what was missed."""
+
+    def __init__(self, channel: AbstractChannel, on_break: Callable[[], None]) -> None:
+        self._channel = channel
+        self._on_break: Callable[[], None] | None = on_break
+        self._arrived: deque[tuple[int, RenewRequest | Marker]] = deque()
+        self._news = asyncio.Event()
+        self._taken = 0  # the last one that was handed out
+        channel.closing.add_done_callback(lambda _: self._break())
+        channel.on_consumer_cancel_callbacks.add(lambda _: self._break())
+
+    async def consume(self, queue: str) -> None:
+        await self._channel.basic_consume(queue, self._hear)
+
+    async def take(self, timeout_s: float) -> Sequence[RenewRequest | Marker]:
+        """What has arrived. What the call before has returned is acknowledged."""
+        if self._taken:
+            async with asking("acknowledging heartbeats"):
+                await self._channel.basic_ack(self._taken, multiple=True)
+            self._taken = 0
+        if not self._arrived:
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._news.wait()
+        if self._on_break is None:  # broken meanwhile
+            return ()
+        batch = list(self._arrived)
+        self._arrived.clear()
+        if batch:
+            self._taken = batch[-1][0]
+        return [message for _, message in batch]
+
+    async def close(self) -> None:
+        """On purpose: that is no break."""
+        self._on_break = None
+        with suppress(TransportUnavailable):
+            async with asking("closing the channel of the heartbeats"):
+                await self._channel.close()
+
+    def _break(self) -> None:
+        on_break, self._on_break = self._on_break, None
+        if on_break is not None:
+            on_break()
+            self._news.set()
+
+    async def _hear(self, message: DeliveredMessage) -> None:
+        tag = message.delivery_tag or 0
+        try:
+            heard = read(message.header.properties.headers, message.body, RenewRequest, Marker)
+        except Unreadable as error:
+            log.error("a heartbeat was put aside as dead: %s", error)
+            with suppress(TransportUnavailable):
+                async with asking("rejecting a heartbeat"):
+                    await self._channel.basic_reject(tag, requeue=False)
+            return
+        assert isinstance(heard, RenewRequest | Marker)
+        self._arrived.append((tag, heard))
+        self._news.set()

@@ -1,0 +1,181 @@
+"""A worker's end: offers of its lane and words to it come over one connection, heartbeats go over another.
+
+What the broker cannot carry, the ledger itself can: a heartbeat that is not confirmed is asked of it directly. So a
+worker that is cut off from one of the two keeps its leases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+from aiormq.abc import AbstractChannel, DeliveredMessage
+
+from planrun.clock import Clock
+from planrun.core.errors import LedgerUnavailable, TransportUnavailable
+from planrun.core.flows import Notice
+from planrun.core.messages import Lease, RenewRequest, Standing
+from planrun.ledger.contract import Ledger
+from planrun.transport.rabbitmq.address import Broker
+from planrun.transport.rabbitmq.intake import BrokerOffer, Intake
+from planrun.transport.rabbitmq.link import Link, asking, declare, ensure
+from planrun.transport.rabbitmq.sender import Sender
+from planrun.transport.rabbitmq.wire import Unreadable, read
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 1.0
+SLOT_WAIT_S = 60.0
+SAME_EVERY_MS = 60_000
+REASON = "planrun-reason"
+
+
+class RabbitWorker:
+    """Implements `planrun.transport.contract.WorkerTransport`."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        incarnation: str,
+        lane: str,
+        slot_wait_s: float = SLOT_WAIT_S,
+    ) -> None:
+        """
+        Args:
+            slot_wait_s: How long an offer may be held here, unacknowledged; far below the broker's own patience.
+        """
+        self._topology = broker.topology
+        self._ledger = ledger
+        self._clock = clock
+        self._lane = self._topology.offers(lane)
+        self._control = self._topology.control(incarnation)
+        self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes")
+        self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes"), clock)
+        self._news = asyncio.Event()
+        self._intake = Intake(
+            self._lane.name, slot_wait_s=slot_wait_s, put_aside=self._put_aside, on_news=self._news.set
+        )
+        self._notices: list[Notice] = []
+        self._keeping: asyncio.Task[None] | None = None
+        self._complained_ms = -SAME_EVERY_MS
+
+    async def offers(self, free: int) -> Sequence[BrokerOffer]:
+        self._start()
+        return await self._intake.take(free)
+
+    async def glance(self) -> Sequence[BrokerOffer]:
+        return ()
+
+    async def changed(self, *, timeout_s: float) -> None:
+        self._start()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
+        self._news.clear()
+
+    async def beat(self, request: RenewRequest) -> Sequence[Standing] | None:
+        try:
+            if await self._sender.send(request, "", exchange=self._topology.beat_exchange):
+                return None
+            why = f"nobody takes heartbeats at {self._topology.beat_exchange}"
+        except TransportUnavailable as error:
+            why = str(error)
+        try:
+            return await self._ledger.renew(request)
+        except LedgerUnavailable as error:
+            raise LedgerUnavailable(f"{error}; and {why}") from None
+
+    async def notices(self, leases: Sequence[Lease]) -> Sequence[Notice]:
+        said, self._notices = self._notices, []
+        return [notice for notice in said if notice.lease is None or notice.lease in leases]
+
+    async def close(self) -> None:
+        """The broker gives to others whatever was not acknowledged."""
+        self._intake.stop()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+        await self._link.drop()
+        await self._sender.close()
+
+    # --- staying connected ---
+
+    def _start(self) -> None:
+        if self._keeping is None:
+            self._keeping = asyncio.create_task(self._keep_connected())
+
+    async def _keep_connected(self) -> None:
+        while True:
+            try:
+                await self._consume()
+                why = "the broker ended the connection, a channel or a consumer"
+            except TransportUnavailable as error:
+                why = str(error)
+            except Exception:  # a fault of planrun must not leave a worker that looks well and gets nothing
+                log.exception("the connection to the broker is opened anew")
+                why = "a fault of planrun"
+            self._complain(why)
+            await self._link.drop()
+            await self._clock.sleep(AGAIN_S)
+
+    async def _consume(self) -> None:
+        """Until something breaks.
+
+        Raises:
+            TransportUnavailable: It cannot even begin.
+        """
+        await ensure(self._link, self._topology.dead)
+        await ensure(self._link, self._lane)
+        await declare(self._link, self._control)
+        broken = asyncio.Event()
+        control = await self._open(broken)
+        async with asking(f"consuming {self._control.name}"):
+            await control.basic_consume(self._control.name, self._hear, no_ack=True)
+        await self._intake.connect(await self._open(broken, prefetch=1))
+        self._news.set()
+        if self._complained_ms >= 0:
+            log.info("connected to the broker again")
+        self._complained_ms = -SAME_EVERY_MS
+        await broken.wait()
+
+    async def _open(self, broken: asyncio.Event, *, prefetch: int = 0) -> AbstractChannel:
+        channel = await self._link.channel(prefetch=prefetch)
+        channel.closing.add_done_callback(lambda _: broken.set())
+        channel.on_consumer_cancel_callbacks.add(lambda _: broken.set())
+        return channel
+
+    def _complain(self, why: str) -> None:
+        now_ms = self._clock.boot_ms()
+        if now_ms >= self._complained_ms + SAME_EVERY_MS:
+            self._complained_ms = now_ms
+            log.warning("nothing is offered for now, will try again: %s", why)
+
+    # --- messages ---
+
+    async def _hear(self, message: DeliveredMessage) -> None:
+        try:
+            notice = read(message.header.properties.headers, message.body, Notice)
+        except Unreadable as error:
+            log.error("a word to this worker was not understood: %s", error)
+            return
+        assert isinstance(notice, Notice)
+        self._notices.append(notice)
+        self._news.set()
+
+    async def _put_aside(self, message: DeliveredMessage, why: str) -> bool:
+        """Keep a message that the ledger did not know. False: it could not be kept, so it must not be acknowledged."""
+        orphans, properties = self._topology.orphans, message.header.properties
+        headers = {**(properties.headers or {}), REASON: why}
+        try:
+            for _ in range(2):
+                if await self._sender.send_raw(message.body, headers, orphans.name, message_id=properties.message_id):
+                    return True
+                await declare(self._link, orphans)
+        except TransportUnavailable as error:
+            log.warning("an offer could not be put aside, and goes back in line: %s", error)
+        return False

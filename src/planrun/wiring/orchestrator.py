@@ -1,0 +1,146 @@
+"""Everything that one orchestrator process is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from planrun.clock import Clock, SystemClock
+from planrun.config import Place, place_of
+from planrun.core.errors import Invalid, LedgerUnusable
+from planrun.core.fleet import Fleet
+from planrun.core.keeping import Keep
+from planrun.ledger.contract import Ledger
+from planrun.ledger.fleet import FleetLedger
+from planrun.lockfile import hold_ledger
+from planrun.orchestrator.archive import Archive
+from planrun.orchestrator.closer import Closer
+from planrun.orchestrator.collector import Collector
+from planrun.orchestrator.duties import Duties, Loop
+from planrun.orchestrator.generations import Generations
+from planrun.orchestrator.options import OrchestratorOptions
+from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.publisher import Publisher
+from planrun.orchestrator.recovery import begin
+from planrun.orchestrator.retention import Retention
+from planrun.orchestrator.sweeper import Sweeper
+from planrun.storage.contract import Store
+from planrun.storage.probe import probe
+from planrun.wiring import chronicle_of, open_fleet_ledger, open_shared_store
+from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Orchestrator:
+    """What an orchestrator has open, and does by itself, while its API is served.
+
+    Attributes:
+        fleet: What it tells workers that join.
+    """
+
+    place: Place
+    clock: Clock
+    ledger: FleetLedger
+    store: Store
+    fleet: Fleet
+    duties: Duties
+    generations: Generations
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Do what is to be done until `stop` is set.
+
+        Raises:
+            LedgerUnusable: Another orchestrator has recovered a copy of this ledger, so that this one must end.
+        """
+        replaced = asyncio.create_task(self.generations.wait_replaced())
+        replaced.add_done_callback(lambda _: stop.set())
+        await self.duties.run(stop)
+        replaced.cancel()
+        if self.generations.replaced:
+            raise LedgerUnusable(self.generations.replaced)
+
+
+@asynccontextmanager
+async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIterator[Orchestrator]:
+    """Open a ledger for a fleet, and nobody else works on it meanwhile.
+
+    Raises:
+        Invalid: An option that cannot be right.
+        LedgerUnusable: The file must not be opened here, or a worker or another orchestrator has it; names it.
+    """
+    place = place_of(url)
+    if place.is_remote:
+        raise Invalid(f"{url}: that is an orchestrator's address; name its ledger: sqlite:///path/to/file.db")
+    place.ledger.parent.mkdir(parents=True, exist_ok=True)
+    hold = hold_ledger(place.alone, alone=True)
+    try:
+        clock = SystemClock.open_system()
+        ledger = open_fleet_ledger(url, clock=clock, broker_prefix=options.broker_prefix if options.broker else None)
+        try:
+            fleet = Fleet(
+                store=options.store or str(place.store),
+                broker=options.broker,
+                broker_prefix=options.broker_prefix,
+                lease_s=options.lease_s,
+            )
+            store = open_shared_store(fleet.store)
+            async with _history(ledger, store, clock, options) as (generations, loops):
+                duties = _duties(ledger, store, clock, place, options, loops)
+                yield Orchestrator(place, clock, ledger, store, fleet, duties, generations)
+        finally:
+            await ledger.close()
+    finally:
+        os.close(hold)
+
+
+@asynccontextmanager
+async def _history(
+    ledger: Ledger, store: Store, clock: Clock, options: OrchestratorOptions
+) -> AsyncIterator[tuple[Generations, list[Loop]]]:
+    """Begin: the right copy of the ledger, recovered if need be; and what keeps it so while it is open."""
+    chronicle = chronicle_of(ledger)
+    generations = Generations(chronicle, store, clock)
+    report = await asyncio.to_thread(probe, store, clock.new_id())
+    for problem in report.problems:
+        log.warning("%s", problem)
+    await begin(chronicle, store, generations, recover=options.recover, strict=report.creates_once)
+    loops = [Loop("say how far the ledger is", generations.tick, on_change=False)]
+    closer = Closer(chronicle, store, generations)
+    if report.creates_once:
+        loops.append(Loop("write answers down", closer.tick))
+    try:
+        yield generations, loops
+    finally:
+        closer.close()
+        await generations.close()
+
+
+def _duties(
+    ledger: Ledger, store: Store, clock: Clock, place: Place, options: OrchestratorOptions, more: Sequence[Loop]
+) -> Duties:
+    return Duties(
+        ledger,
+        clock,
+        sweeper=Sweeper(ledger, proof_of_death=False),  # workers are on other machines: no lock proves anything here
+        outbox=Outbox(
+            ledger,
+            clock,
+            publisher=Publisher(ledger, store, place.public),
+            environment=os.environ,
+            webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, ""),
+        ),
+        collector=Collector(ledger, store, scratch=place.scratch, gc_grace_s=options.gc_grace_s),
+        retention=Retention(
+            ledger,
+            Archive(place.archive),
+            keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
+            logs=place.logs,
+        ),
+        more=more,
+    )

@@ -1,0 +1,42 @@
+"""A process that delivers once what is owed: `python -m tests.orchestrator.outbox_main URL AHEAD_S`.
+
+Its boottime is ahead by so many seconds, so that what an earlier one has taken and not confirmed is due again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from planrun.clock import SystemClock
+from planrun.config import place_of
+from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.publisher import Publisher
+from planrun.wiring import open_ledger, open_store
+
+
+class Ahead(SystemClock):
+    """The clocks of this machine, but for boottime."""
+
+    def boot_ms(self) -> int:
+        return SystemClock.boot_ms(self) + 1000 * int(sys.argv[2])
+
+
+async def main(url: str) -> None:
+    clock = Ahead.open_system()
+    ledger = open_ledger(url, clock=clock)
+    outbox = Outbox(
+        ledger,
+        clock,
+        publisher=Publisher(ledger, open_store(url), place_of(url).public),
+        environment={},
+        webhook_secret=os.environ["PLANRUN_WEBHOOK_SECRET"],
+    )
+    await outbox.tick(clock.boot_ms())
+    await outbox.close()
+    await ledger.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
