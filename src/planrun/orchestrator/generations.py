@@ -70,7 +70,7 @@ class Generations:
         if problem and not recover:
             raise LedgerUnusable(
                 f"this ledger must not be run as it is: {problem}. Run the newest copy there is, with no other "
-                f"orchestrator; if this is the newest that you have, {RECOVER}: see docs/concepts/generations.md"
+                f"orchestrator; if this is the newest that you have, {RECOVER}: see docs/howto/restore.md"
             )
         if problem:
             _log.warning("recovering: %s", problem)

@@ -103,6 +103,11 @@ def chronicle_of(ledger: Ledger) -> Chronicle:
     return SqliteChronicle(ledger)
 
 
+def generation_met(ledger: Ledger) -> int:
+    """The highest generation of an orchestrator's ledger that was met there; 0: none yet, or it is a file."""
+    return ledger.generation if isinstance(ledger, RemoteLedger) else 0
+
+
 def open_store(url: str) -> Store:
     """Open the store that belongs to the ledger at an address, as a client sees it."""
     place = place_of(url)

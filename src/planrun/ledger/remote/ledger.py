@@ -76,6 +76,11 @@ class RemoteLedger:
         is_secure = self._url.startswith("https:")  # without TLS no certificates need be loaded
         return httpx2.AsyncClient(base_url=self._url, headers=headers, limits=limits, verify=is_secure)
 
+    @property
+    def generation(self) -> int:
+        """The highest generation of this ledger that was met; 0: none yet."""
+        return self._generation
+
     async def fleet(self) -> Fleet:
         """What a machine has to know to join.
 
