@@ -8,11 +8,11 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 TENANTS := $(patsubst %/pyproject.toml,%,$(wildcard tenants/*/pyproject.toml))
-CODE := src tests docs $(wildcard bench examples)
+CODE := src tests docs models $(wildcard bench examples)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test soak bench docs packages requirements
+.PHONY: help setup demo check test soak models bench docs packages requirements
 
 help:  ## list the targets
 	@echo "planrun: long jobs that finish exactly once"
@@ -40,6 +40,9 @@ test: $(READY) packages  ## every test, the tenants' too (under 15 min)
 SCRIPT ?= all
 soak: $(READY) packages  ## long runs: SCRIPT=name|all (default all), MINUTES=n for a sample of that length
 	@$(BIN)/python -m tests.soak $(SCRIPT) $(if $(MINUTES),--minutes $(MINUTES))
+
+models: $(READY) packages  ## check the models of the protocol, whole and with each guard left out (about 5 min)
+	@$(BIN)/python -m models.run $(NAME)
 
 PEERS ?= huey
 bench: $(READY)  ## measure planrun beside PEERS=huey,pgqueuer,… in short; bench/README.md has the long form

@@ -26,7 +26,7 @@ from planrun.core.messages import (
 from planrun.core.names import attempt_prefix
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
-from planrun.wiring import open_ledger, open_store
+from planrun.wiring import open_fleet_ledger, open_ledger, open_store
 
 
 class Hands:
@@ -115,10 +115,11 @@ def over(ledger: Any, url: str) -> AsyncClient:
 
 
 @asynccontextmanager
-async def open_world(url: str) -> AsyncIterator[tuple[AsyncClient, Hands]]:
-    """A client and a worker's hands over one ledger."""
+async def open_world(url: str, *, broker_prefix: str | None = None) -> AsyncIterator[tuple[AsyncClient, Hands]]:
+    """A client and a worker's hands over one ledger; with a prefix, that of a fleet that has a broker."""
     clock = SystemClock.open_system()
-    ledger, store = open_ledger(url), open_store(url)
+    ledger = open_ledger(url) if broker_prefix is None else open_fleet_ledger(url, broker_prefix=broker_prefix)
+    store = open_store(url)
     hands = Hands(ledger, store, clock)
     await hands.register()
     try:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from planrun.core.errors import TransportUnavailable
+from planrun.core.errors import Unroutable
 from planrun.core.flows import Marker, Notice
 from planrun.core.messages import Lease, Message, RenewRequest, Standing
 from planrun.core.offers import Offer
@@ -247,7 +247,7 @@ class FleetTransportContract:
     async def test_an_answer_without_a_queue_is_still_owed(self, transport: FleetTransport, inbox: Inbox) -> None:
         """C23: a broker confirms what it throws away; that is no delivery."""
         message = Message(msg_id="result:j1:x", route="x", body="{}", tries=0)
-        with pytest.raises(TransportUnavailable, match="no queue"):
+        with pytest.raises(Unroutable, match="no queue"):
             await transport.deliver(inbox.address, message)
 
         await inbox.create()

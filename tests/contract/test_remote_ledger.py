@@ -60,7 +60,7 @@ class RemoteLedger(LedgerContract):
         url = f"sqlite:///{tmp_path}/ledger.db"
         served = open_at(url, clock=clock)
         client = AsyncClient.over(served, open_store(url), url=url, clock=clock)
-        listening = open_socket("127.0.0.1:0", is_guarded=False)
+        listening = open_socket("127.0.0.1:0", is_guarded=False, is_secure=False)
         server = server_of(client, Guard(), served=Served.over(served, clock, Fleet(store=str(tmp_path))))
         serving = asyncio.create_task(server.serve([listening]))
         opened: list[Ledger] = []

@@ -75,7 +75,7 @@ class FleetOfOneBox:
 
     def close(self) -> None:
         """Workers first: they hand back what they have."""
-        for process in reversed(self._running):
+        for process in sorted(self._running, key=lambda process: "orchestrator" in str(process.args)):
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.terminate()

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, AnyStr
 
 import pytest
 
@@ -135,7 +135,7 @@ def held_at(step: str, database: str, trips: Path) -> subprocess.Popen[str]:
     return held(step, trips, lambda: start(database, trips))
 
 
-def held(step: str, trips: Path, starting: Callable[[], subprocess.Popen[str]]) -> subprocess.Popen[str]:
+def held(step: str, trips: Path, starting: Callable[[], subprocess.Popen[AnyStr]]) -> subprocess.Popen[AnyStr]:
     """A process that stands still at a step."""
     (trips / step).touch()
     process = starting()

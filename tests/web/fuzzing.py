@@ -53,7 +53,7 @@ async def fill(url: str, folder: Path) -> dict[str, list[str]]:
 @contextmanager
 def served(url: str) -> Iterator[str]:
     """The server as `planrun up` runs it. Yields its address."""
-    listening = open_socket("127.0.0.1:0", is_guarded=False)
+    listening = open_socket("127.0.0.1:0", is_guarded=False, is_secure=False)
     server = HttpServer(url, listening, token="")
     server.start()
     try:

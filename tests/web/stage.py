@@ -11,9 +11,12 @@ from typing import Any
 import httpx2
 
 from planrun.client import AsyncClient
+from planrun.clock import SystemClock
+from planrun.core.fleet import Fleet
 from planrun.web.app import build_app
 from planrun.web.calls import Followers
 from planrun.web.guard import FRESH_MS, Guard
+from planrun.web.ledger import Served
 from planrun.wiring import open_keyring
 from tests.client.stand_in import Hands, open_world
 
@@ -45,12 +48,13 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(
-    url: str, *, token: str = "", base: str = "http://localhost", fresh_ms: int = FRESH_MS
+    url: str, *, token: str = "", base: str = "http://localhost", fresh_ms: int = FRESH_MS, is_fleet: bool = False
 ) -> AsyncIterator[Stage]:
     async with open_world(url) as (client, hands):
         followers = Followers()
         guard = Guard(secret=token, keyring=open_keyring(url), fresh_ms=fresh_ms)
-        app = build_app(client, guard=guard, followers=followers)
+        served = Served.over(hands.ledger, SystemClock.open_system(), Fleet(store="")) if is_fleet else None
+        app = build_app(client, guard=guard, followers=followers, served=served)
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=base) as http:
             yield Stage(http, client, hands, followers)
         await guard.aclose()

@@ -75,19 +75,21 @@ def test_a_token_that_could_be_guessed_or_not_be_sent_is_refused(token: str) -> 
         token_from({"PLANRUN_TOKEN": token})
 
 
-def test_an_address_that_others_can_reach_needs_a_token() -> None:
+def test_an_address_that_others_can_reach_needs_a_token_and_tls() -> None:
     for listen in ("0.0.0.0:0", "[::]:0"):
-        with pytest.raises(Invalid, match="PLANRUN_TOKEN"):
-            open_socket(listen, is_guarded=False)
-    with open_socket("0.0.0.0:0", is_guarded=True) as listening:
+        with pytest.raises(Invalid, match=r"planrun token create.*PLANRUN_TOKEN"):
+            open_socket(listen, is_guarded=False, is_secure=False)
+        with pytest.raises(Invalid, match=r"--tls-cert.*--insecure-http"):
+            open_socket(listen, is_guarded=True, is_secure=False)
+    with open_socket("0.0.0.0:0", is_guarded=True, is_secure=True) as listening:
         assert address_of(listening).startswith("http://0.0.0.0:")
 
 
 def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
-    with open_socket("127.0.0.1:0", is_guarded=False) as first:
+    with open_socket("127.0.0.1:0", is_guarded=False, is_secure=False) as first:
         port = first.getsockname()[1]
         with pytest.raises(Invalid, match=f"127.0.0.1:{port}: address already in use; .*--listen.*--no-http"):
-            open_socket(f"127.0.0.1:{port}", is_guarded=False)
+            open_socket(f"127.0.0.1:{port}", is_guarded=False, is_secure=False)
 
 
 @pytest.mark.parametrize(
@@ -95,4 +97,4 @@ def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
 )
 def test_what_is_no_address_of_this_box_is_refused(listen: str) -> None:
     with pytest.raises(Invalid, match="--listen"):
-        open_socket(listen, is_guarded=True)
+        open_socket(listen, is_guarded=True, is_secure=True)

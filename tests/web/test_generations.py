@@ -33,7 +33,7 @@ def anyio_backend() -> str:
 async def serving(party: Standing, listen: str = "127.0.0.1:0") -> AsyncIterator[str]:
     """Serve a ledger as its orchestrator does. Yields its address."""
     client = AsyncClient.over(party.ledger, party.store, url="sqlite:///x.db", clock=party.they.clock)
-    listening = open_socket(listen, is_guarded=False)
+    listening = open_socket(listen, is_guarded=False, is_secure=False)
     served = Served.over(party.ledger, party.they.clock, Fleet(store="/srv"), party.generations)
     server = server_of(client, Guard(), served=served)
     task = asyncio.create_task(server.serve([listening]))

@@ -78,7 +78,7 @@ async def office(url: str) -> AsyncIterator[Office]:
 
 @asynccontextmanager
 async def open_office(url: str, *, fresh_ms: int = 0) -> AsyncIterator[Office]:
-    async with open_stage(url, base="http://planrun.example", fresh_ms=fresh_ms) as stage:
+    async with open_stage(url, base="http://planrun.example", fresh_ms=fresh_ms, is_fleet=True) as stage:
         keyring = open_keyring(url)
         ads = await stage.client.submit("preview", namespace="ads", request_id="same", key="k")
         default = await stage.client.submit("preview", request_id="same", key="k")

@@ -236,9 +236,9 @@ def test_without_its_packages_it_says_in_one_line_how_to_get_the_api(folder: Pat
     """The extra is not for everybody: the worker runs all the same."""
     code = (
         "import sys; sys.modules['starlette'] = sys.modules['uvicorn'] = None\n"
-        "from planrun.cli import up\n"
-        "print(up._open_api('sqlite:///x.db', None))\n"
-        "try: up._open_api('sqlite:///x.db', '127.0.0.1:0')\n"
+        "from planrun.cli import up\nfrom planrun.cli.listening import ListenFlags\n"
+        "print(up._open_api('sqlite:///x.db', ListenFlags()))\n"
+        "try: up._open_api('sqlite:///x.db', ListenFlags(listen='127.0.0.1:0'))\n"
         "except up.Invalid as error: print('refused', error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

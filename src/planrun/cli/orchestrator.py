@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import socket
+import ssl
 import sys
 from contextlib import aclosing
 from typing import Annotated
@@ -14,22 +15,23 @@ from cyclopts import Parameter
 
 from planrun.cli.asking import Flag, Url, with_keyring
 from planrun.cli.exits import Exit
+from planrun.cli.listening import LISTEN, ListenFlags
 from planrun.client import AsyncClient
 from planrun.config import token_from, url_from
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.wiring import open_keyring
 
 DEFAULTS = OrchestratorOptions()
-LISTEN = "127.0.0.1:8470"
 
 
 def orchestrator(
     *,
-    listen: str = LISTEN,
+    listening: ListenFlags = ListenFlags(),  # noqa: B008
     store: Annotated[str, Parameter(env_var="PLANRUN_STORE", show_default=False)] = DEFAULTS.store,
     broker: Annotated[str, Parameter(env_var="PLANRUN_BROKER", show_default=False)] = DEFAULTS.broker,
     broker_prefix: Annotated[str, Parameter(env_var="PLANRUN_BROKER_PREFIX")] = DEFAULTS.broker_prefix,
     lease_s: float = DEFAULTS.lease_s,
+    allow_webhook: Annotated[tuple[str, ...], Parameter(name="--allow-webhook", show_default=False)] = (),
     gc_grace_s: float = DEFAULTS.gc_grace_s,
     job_ttl_s: float = DEFAULTS.job_ttl_s,
     ids_ttl_s: float = DEFAULTS.ids_ttl_s,
@@ -42,13 +44,13 @@ def orchestrator(
 
     For example:
 
-      planrun orchestrator --url sqlite:////srv/planrun.db --listen 0.0.0.0:8470
+      planrun orchestrator --url sqlite:////srv/planrun.db --listen 0.0.0.0:8470 --tls-cert box.pem --tls-key box.key
 
     Args:
-        listen: HOST:PORT of the HTTP API. Others than this box need PLANRUN_TOKEN to be set.
         store: Where results go: s3://BUCKET/PREFIX, or a folder that every machine sees; without it, beside the ledger.
         broker: amqp://… or amqps://… of a RabbitMQ; without it, workers ask for jobs over HTTP.
         broker_prefix: What the names of its queues begin with.
+        allow_webhook: A name, address or network that webhooks may go to, beside public addresses. Repeat it for more.
         lease_s: Seconds without a sign of a worker after which others take its jobs over.
         gc_grace_s: Seconds that files of lost attempts are kept.
         job_ttl_s: Seconds that ended jobs stay in the ledger before they are archived.
@@ -60,6 +62,7 @@ def orchestrator(
         broker=broker,
         broker_prefix=broker_prefix,
         lease_s=lease_s,
+        allow_webhook=allow_webhook,
         gc_grace_s=gc_grace_s,
         job_ttl_s=job_ttl_s,
         ids_ttl_s=ids_ttl_s,
@@ -73,11 +76,15 @@ def orchestrator(
 
     known = with_keyring(url, lambda keyring: keyring.access_tokens(), may_create=True)
     is_guarded = bool(token or known)
-    with open_socket(listen, is_guarded=is_guarded) as listening:
-        return asyncio.run(_serve(url_from(url), options, listening, token))
+    tls = listening.tls
+    is_secure = tls is not None or listening.insecure_http
+    with open_socket(listening.listen or LISTEN, is_guarded=is_guarded, is_secure=is_secure) as opened:
+        return asyncio.run(_serve(url_from(url), options, opened, token, tls))
 
 
-async def _serve(url: str, options: OrchestratorOptions, listening: socket.socket, token: str) -> int:
+async def _serve(
+    url: str, options: OrchestratorOptions, listening: socket.socket, token: str, tls: ssl.SSLContext | None
+) -> int:
     from planrun.web.guard import Guard  # noqa: PLC0415
     from planrun.web.ledger import Served  # noqa: PLC0415
     from planrun.web.server import address_of, server_of  # noqa: PLC0415
@@ -90,13 +97,12 @@ async def _serve(url: str, options: OrchestratorOptions, listening: socket.socke
     guard = Guard(secret=token, keyring=open_keyring(url))
     async with aclosing(guard), open_orchestrator(url, options) as opened:
         client = AsyncClient.over(opened.ledger, opened.store, url=url, clock=opened.clock)
-        server = server_of(
-            client, guard, served=Served.over(opened.ledger, opened.clock, opened.fleet, opened.generations)
-        )
+        served = Served.over(opened.ledger, opened.clock, opened.fleet, opened.generations)
+        server = server_of(client, guard, served=served, tls=tls)
         serving = asyncio.create_task(server.serve([listening]))
         working = asyncio.create_task(opened.run(stop))
         print(
-            f"planrun orchestrator: {address_of(listening)}{', with a token' if await guard.asks() else ''}, "
+            f"planrun orchestrator: {address_of(listening, tls)}{', with a token' if await guard.asks() else ''}, "
             f"ledger {opened.place.ledger}, results {opened.fleet.store}",
             file=sys.stderr,
             flush=True,

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from planrun.cli.asking import TOKENS, Flag, Modules, Url, with_client, with_keyring
 from planrun.cli.exits import Exit
+from planrun.cli.listening import LISTEN, ListenFlags, without_listening
 from planrun.cli.worker import WorkerFlags
 from planrun.client import AsyncClient
 from planrun.config import place_of, token_from, url_from
@@ -23,8 +24,7 @@ from planrun.core.errors import Invalid
 if TYPE_CHECKING:
     from planrun.web.server import HttpServer
 
-LISTEN = "127.0.0.1:8470"
-LISTEN_FLAG, NO_HTTP_FLAG = "--listen", "--no-http"
+NO_HTTP_FLAG = "--no-http"
 PAUSE_S_MAX = 30.0
 STEADY_S = 60.0  # a worker that has lived so long has started well: the next pause is short again
 FINAL = {Exit.FINISHED, Exit.USAGE}  # starting again would change nothing
@@ -33,7 +33,7 @@ FINAL = {Exit.FINISHED, Exit.USAGE}  # starting again would change nothing
 def up(
     *modules: Modules,
     flags: WorkerFlags = WorkerFlags(),  # noqa: B008
-    listen: Annotated[str | None, Parameter(name=LISTEN_FLAG)] = None,
+    listening: ListenFlags = ListenFlags(),  # noqa: B008
     no_http: Annotated[Flag, Parameter(name=NO_HTTP_FLAG)] = False,
     url: Url = None,
 ) -> int:
@@ -47,13 +47,12 @@ def up(
       planrun up media.jobs --listen 127.0.0.1:9000
 
     Args:
-        listen: HOST:PORT of the HTTP API; without it 127.0.0.1:8470. Others than this box need a token.
         no_http: Serve no HTTP API.
     """
     flags.options(modules)  # what cannot be right is said here, not by a child that is started again and again
     with_client(url, _touch, may_create=True)
     place = place_of(url_from(url))
-    api = None if no_http else _open_api(url_from(url), listen)
+    api = None if no_http else _open_api(url_from(url), listening)
     say(f"ledger {place.ledger}, results {place.store}, logs {place.logs}, scratch {flags.scratch or place.scratch}")
     keeper = Keeper([sys.executable, "-m", "planrun.cli", "worker", *_of_worker(TOKENS.get()[1:])])
     if api is None:
@@ -65,7 +64,7 @@ def up(
         api.stop()
 
 
-def _open_api(url: str, listen: str | None) -> HttpServer | None:
+def _open_api(url: str, flags: ListenFlags) -> HttpServer | None:
     """The HTTP API, listening but not yet serving; None where its packages are missing and nobody asked for it.
 
     Raises:
@@ -80,29 +79,24 @@ def _open_api(url: str, listen: str | None) -> HttpServer | None:
         missing = (
             f"{error.name} is not installed; for the HTTP API: pip install 'planrun[web]' (in a checkout '.[web]')"
         )
-        if listen is not None:
+        if flags.listen is not None:
             raise Invalid(missing) from None
         say(missing)
         return None
     token = token_from()
     is_guarded = bool(token) or bool(with_keyring(url, lambda keyring: keyring.access_tokens()))
-    listening = open_socket(listen or LISTEN, is_guarded=is_guarded)
-    say(f"HTTP API at {address_of(listening)}{', with a token' if is_guarded else ''}")
-    return HttpServer(url, listening, token=token)
+    tls = flags.tls
+    is_secure = tls is not None or flags.insecure_http
+    listening = open_socket(flags.listen or LISTEN, is_guarded=is_guarded, is_secure=is_secure)
+    say(f"HTTP API at {address_of(listening, tls)}{', with a token' if is_guarded else ''}")
+    return HttpServer(url, listening, token=token, tls=tls)
 
 
 def _of_worker(tokens: Sequence[str]) -> list[str]:
     """The command line without what `planrun worker` does not know."""
-    kept: list[str] = []
-    left = iter(tokens)
-    for token in left:
-        if token == LISTEN_FLAG:
-            next(left, None)
-        elif token == "--":
-            return [*kept, token, *left]
-        elif token.partition("=")[0] not in (LISTEN_FLAG, NO_HTTP_FLAG):
-            kept.append(token)
-    return kept
+    kept = without_listening(tokens)
+    own = kept.index("--") if "--" in kept else len(kept)
+    return [*(token for token in kept[:own] if token.partition("=")[0] != NO_HTTP_FLAG), *kept[own:]]
 
 
 class Keeper:

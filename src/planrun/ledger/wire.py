@@ -95,7 +95,7 @@ class Reach:
 def reach_of(asked: msgspec.Struct) -> Reach:
     """Everything that the arguments name, however deep. A call that names nothing is about the whole ledger."""
     found = list(_fields(asked))
-    many = [name for field, value in found if field == "namespaces" for name in value]
+    many = [name for field, value in found if field == "namespaces" for name in value or ()]
     return Reach(
         namespaces=(*(value for field, value in found if field == "namespace"), *many),
         jobs=tuple(value for field, value in found if field == "job_id"),

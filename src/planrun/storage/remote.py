@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -13,6 +14,7 @@ import msgspec
 from planrun.core.errors import PlanrunError, StorageError
 from planrun.core.problems import Problem, error_of
 from planrun.storage.contract import Stored
+from planrun.tls import trouble
 
 CONNECT_S = 5.0
 SILENCE_S = 60.0
@@ -22,12 +24,14 @@ CHUNK_BYTES = 1024 * 1024
 class RemoteStore:
     """A `Store` of which nothing can be had but copies of what a settled result names."""
 
-    def __init__(self, url: str, *, token: str = "") -> None:
+    def __init__(self, url: str, *, token: str = "", tls: ssl.SSLContext | None = None) -> None:
         """
         Args:
             url: `http(s)://HOST:PORT` of the orchestrator.
+            tls: Whom to trust at a `https:` address.
         """
         self._url = url
+        self._tls = tls
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
 
     def get(self, key: str, target: Path, *, sha256: str, before_chunk: Callable[[], None] = lambda: None) -> None:
@@ -35,13 +39,17 @@ class RemoteStore:
         job_id = key.partition("/jobs/")[2].partition("/")[0]
         timeout = httpx2.Timeout(SILENCE_S, connect=CONNECT_S)
         try:
-            with httpx2.Client(base_url=self._url, timeout=timeout, verify=self._url.startswith("https:")) as http:
+            with httpx2.Client(
+                base_url=self._url, timeout=timeout, verify=self._tls or self._url.startswith("https:")
+            ) as http:
                 href = self._find(http, job_id, sha256)
                 with http.stream("GET", href, headers=self._headers, follow_redirects=True) as reply:
                     self._check(reply)
                     _save(reply, target, key, sha256, before_chunk)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise StorageError(f"{key} cannot be fetched from {self._url}: {error or type(error).__name__}") from None
+            raise StorageError(
+                f"{key} cannot be fetched from {self._url}: {trouble(error) or error or type(error).__name__}"
+            ) from None
         except OSError as error:
             raise StorageError(f"cannot copy {key} to {target}: {error.strerror}") from None
 

@@ -30,6 +30,7 @@ from planrun.orchestrator.generations import Generations
 from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_json
 from planrun.web.problems import NO_FLEET, NO_VERB, OTHER_PROTOCOL, Refused
+from planrun.web.reach import Borders, ask_within
 
 DIGITS_MAX = 20
 WATCHED_MS = 2 * POLL_S_MAX * 1000  # nobody asked about it for so long: nobody waits for it any more
@@ -49,19 +50,13 @@ async def ask_ledger(call: Call, *, query: NoQuery) -> Response:
         raise Refused(NO_VERB, f"this orchestrator knows no verb {call.request.path_params['verb']!r:.80}: upgrade it")
     call.need_any(verb.scopes)
     asked = await read_json(call.request, verb.asked, bytes_max=BODY_BYTES_MAX)
-    _admit(call, verb, asked)
-    if isinstance(asked, Poll):
-        return _reply(served, await call.while_wanted(served.watches.poll(asked, call.followers)))
-    return _reply(served, await _ask(served.ledger, verb, asked))
 
+    async def ask(within: msgspec.Struct) -> Any:
+        if isinstance(within, Poll):
+            return await call.while_wanted(served.watches.poll(within, call.followers))
+        return await _ask(served.ledger, verb, within)
 
-def _admit(call: Call, verb: Verb, asked: msgspec.Struct) -> None:
-    """Go on only if the caller's token is for all that the call reaches (`wire.reach_of`).
-
-    Raises:
-        Refused: It is not.
-    """
-    call.need_namespace("")
+    return _reply(served, await ask_within(call, served.borders, verb.name, asked, ask))
 
 
 async def _ask(ledger: Ledger, verb: Verb, asked: msgspec.Struct) -> Any:
@@ -151,12 +146,13 @@ class Served:
     clock: Clock
     fleet: Fleet
     watches: Watches
+    borders: Borders
     generations: Generations | None = None  # None: of a ledger of which there are no copies
 
     @classmethod
     def over(cls, ledger: Ledger, clock: Clock, fleet: Fleet, generations: Generations | None = None) -> Served:
         """Over what an orchestrator has opened."""
-        return cls(ledger, clock, fleet, Watches(ledger, clock), generations)
+        return cls(ledger, clock, fleet, Watches(ledger, clock), Borders(ledger), generations)
 
     @property
     def headers(self) -> dict[str, str]:

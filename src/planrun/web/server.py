@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
@@ -19,34 +20,41 @@ from planrun.web.app import build_app
 from planrun.web.calls import Followers
 from planrun.web.guard import Guard
 from planrun.web.ledger import Served
+from planrun.web.limits import HEADERS_BYTES_MAX, Connection
 from planrun.wiring import open_keyring
 
 log = logging.getLogger(__name__)
 
 STOP_S = 3  # for answers that are being written; whoever waits is told at once
-HEADERS_BYTES_MAX = 32 * 1024
 BACKLOG = 256
 KEEP_ALIVE_S = 75  # longer than whoever asks again keeps a connection
 
 
-def open_socket(listen: str, *, is_guarded: bool) -> socket.socket:
+def open_socket(listen: str, *, is_guarded: bool, is_secure: bool) -> socket.socket:
     """Listen at HOST:PORT; port 0: any free one.
 
     Args:
         is_guarded: Callers must have a token.
+        is_secure: It is served with TLS, or somebody wants it without.
 
     Raises:
-        Invalid: Not an address of this machine, or taken, or open to others without a token; says what to do.
+        Invalid: Not an address of this machine, or taken, or open to others without a token or TLS; says what to do.
     """
     host, port = _split(listen)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError):
         raise Invalid(f"--listen {listen}: no such host; use 127.0.0.1:{port} or an address of this machine") from None
-    if not is_guarded and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+    is_reachable = not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
+    if is_reachable and not is_guarded:
         raise Invalid(
             f"--listen {listen}: others can reach that; make a token that callers must send (planrun token create), "
             f"or set {TOKEN_VARIABLE} to a secret"
+        )
+    if is_reachable and not is_secure:
+        raise Invalid(
+            f"--listen {listen}: tokens would cross a network in the clear; give --tls-cert and --tls-key, "
+            "or --insecure-http where something in front of it does TLS"
         )
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -62,19 +70,20 @@ def open_socket(listen: str, *, is_guarded: bool) -> socket.socket:
     return listening
 
 
-def address_of(listening: socket.socket) -> str:
+def address_of(listening: socket.socket, tls: ssl.SSLContext | None = None) -> str:
     """Where to point a browser."""
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    return f"http{'s' if tls else ''}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 class HttpServer:
     """Serves one ledger until it is told to stop."""
 
-    def __init__(self, url: str, listening: socket.socket, *, token: str) -> None:
+    def __init__(self, url: str, listening: socket.socket, *, token: str, tls: ssl.SSLContext | None = None) -> None:
         self._url = url
         self._listening = listening
         self._token = token
+        self._tls = tls
         self._told = False
         self._server: uvicorn.Server | None = None
         self._thread = threading.Thread(target=self._run, name="planrun-http", daemon=True)
@@ -102,21 +111,24 @@ class HttpServer:
     async def _serve(self) -> None:
         guard = Guard(secret=self._token, keyring=open_keyring(self._url))
         async with AsyncClient(self._url) as client, aclosing(guard):
-            self._server = server_of(client, guard)
+            self._server = server_of(client, guard, tls=self._tls)
             self._server.should_exit = self._told
             await self._server.serve([self._listening])
 
 
-def server_of(client: AsyncClient, guard: Guard, *, served: Served | None = None) -> uvicorn.Server:
+def server_of(
+    client: AsyncClient, guard: Guard, *, served: Served | None = None, tls: ssl.SSLContext | None = None
+) -> uvicorn.Server:
     """The server of an open client, to be run in a loop of the caller's; `should_exit` ends it.
 
     Args:
         served: As in `build_app`.
+        tls: What it shows; None: plain HTTP.
     """
     followers = Followers()
     config = uvicorn.Config(
         build_app(client, guard=guard, followers=followers, served=served),
-        http="h11",
+        http=Connection,
         h11_max_incomplete_event_size=HEADERS_BYTES_MAX,
         ws="none",
         loop="none",
@@ -128,6 +140,7 @@ def server_of(client: AsyncClient, guard: Guard, *, served: Served | None = None
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S,
+        ssl_context_factory=None if tls is None else lambda *_: tls,
     )
     return _Server(config, followers)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from pathlib import Path
 from types import ModuleType
 
@@ -29,6 +31,7 @@ from planrun.ledger.sqlite.migrating import upgrade
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 from planrun.storage.remote import RemoteStore
+from planrun.tls import client_context
 from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
@@ -62,7 +65,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
     place = place_of(url)
     clock = clock or SystemClock.open_system()
     if place.is_remote:
-        return open_remote(place.url, clock, token=token_from(), wait_s=wait_s)
+        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s)
     return SqliteLedger(place, clock, wait_s=wait_s)
 
 
@@ -112,7 +115,7 @@ def open_store(url: str) -> Store:
     """Open the store that belongs to the ledger at an address, as a client sees it."""
     place = place_of(url)
     if place.is_remote:
-        return RemoteStore(place.url, token=token_from())
+        return RemoteStore(place.url, token=token_from(), tls=_tls(place))
     return FilesystemStore(place.store)
 
 
@@ -184,6 +187,11 @@ def _rabbitmq() -> ModuleType:
     except ImportError as error:
         raise Invalid(f"a broker needs {error.name}: pip install 'planrun[rabbitmq]'") from None
     return ends
+
+
+def _tls(place: Place) -> ssl.SSLContext | None:
+    """Whom to trust there; without TLS no certificates need be loaded."""
+    return client_context(os.environ) if place.url.startswith("https:") else None
 
 
 def scratch_root(place: Place, chosen: Path | None) -> Path:

@@ -21,6 +21,7 @@ from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.closer import Closer
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties, Loop
+from planrun.orchestrator.fleet import fleet_duties
 from planrun.orchestrator.generations import Generations
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.orchestrator.outbox import Outbox
@@ -30,7 +31,8 @@ from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.contract import Store
 from planrun.storage.probe import probe
-from planrun.wiring import chronicle_of, open_fleet_ledger, open_shared_store
+from planrun.transport.contract import FleetTransport
+from planrun.wiring import chronicle_of, open_fleet_ledger, open_fleet_transport, open_shared_store
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -90,8 +92,11 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
                 lease_s=options.lease_s,
             )
             store = open_shared_store(fleet.store)
-            async with _history(ledger, store, clock, options) as (generations, loops):
-                duties = _duties(ledger, store, clock, place, options, loops)
+            async with (
+                _history(ledger, store, clock, options) as (generations, loops),
+                _open_broker(fleet, clock, generations.number) as broker,
+            ):
+                duties = _duties(ledger, store, clock, place, options, broker, loops)
                 yield Orchestrator(place, clock, ledger, store, fleet, duties, generations)
         finally:
             await ledger.close()
@@ -121,19 +126,42 @@ async def _history(
         await generations.close()
 
 
+@asynccontextmanager
+async def _open_broker(fleet: Fleet, clock: Clock, generation: int) -> AsyncIterator[FleetTransport | None]:
+    """The orchestrator's end of the fleet's broker; None: it has none."""
+    if not fleet.broker:
+        yield None
+        return
+    broker = open_fleet_transport(clock, broker=fleet.broker, broker_prefix=fleet.broker_prefix, generation=generation)
+    try:
+        yield broker
+    finally:
+        await broker.close()
+
+
 def _duties(
-    ledger: Ledger, store: Store, clock: Clock, place: Place, options: OrchestratorOptions, more: Sequence[Loop]
+    ledger: FleetLedger,
+    store: Store,
+    clock: Clock,
+    place: Place,
+    options: OrchestratorOptions,
+    broker: FleetTransport | None,
+    loops: Sequence[Loop],
 ) -> Duties:
+    expiry, more = fleet_duties(ledger, broker, clock)
     return Duties(
         ledger,
         clock,
-        sweeper=Sweeper(ledger, proof_of_death=False),  # workers are on other machines: no lock proves anything here
+        # Workers are on other machines: no lock proves anything here.
+        sweeper=Sweeper(ledger, expiry=expiry, proof_of_death=False),
         outbox=Outbox(
             ledger,
             clock,
             publisher=Publisher(ledger, store, place.public),
             environment=os.environ,
             webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, ""),
+            webhooks_allowed=options.webhooks_allowed,
+            broker=broker,
         ),
         collector=Collector(ledger, store, scratch=place.scratch, gc_grace_s=options.gc_grace_s),
         retention=Retention(
@@ -142,5 +170,5 @@ def _duties(
             keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
             logs=place.logs,
         ),
-        more=more,
+        more=(*more, *loops),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from planrun.ledger.wire import (
     Verb,
     Way,
 )
+from planrun.tls import trouble
 
 CONNECT_S = 5.0
 IDLE_S = 30.0  # a connection is kept so long; the server keeps it longer
@@ -53,14 +55,18 @@ class RemoteLedger:
         LedgerUnusable: This orchestrator does not serve this caller: token, version, or it is none; says which.
     """
 
-    def __init__(self, url: str, clock: Clock, *, token: str = "", wait_s: float) -> None:
+    def __init__(
+        self, url: str, clock: Clock, *, token: str = "", tls: ssl.SSLContext | None = None, wait_s: float
+    ) -> None:
         """
         Args:
             url: `http://host:8470` or `https://…`.
             token: Sent as a bearer token; empty: none.
+            tls: Whom to trust at a `https:` address.
             wait_s: How long what may be asked again is asked again.
         """
         self._url = url
+        self._tls = tls
         self._clock = clock
         self._wait_ms = round(wait_s * 1000)
         headers = {PROTOCOL_HEADER: str(PROTOCOL), "content-type": "application/json"}
@@ -73,8 +79,9 @@ class RemoteLedger:
 
     def _open(self, headers: dict[str, str]) -> httpx2.AsyncClient:
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=IDLE_S)
-        is_secure = self._url.startswith("https:")  # without TLS no certificates need be loaded
-        return httpx2.AsyncClient(base_url=self._url, headers=headers, limits=limits, verify=is_secure)
+        return httpx2.AsyncClient(
+            base_url=self._url, headers=headers, limits=limits, verify=self._tls or self._url.startswith("https:")
+        )
 
     @property
     def generation(self) -> int:
@@ -141,7 +148,9 @@ class RemoteLedger:
             )
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             is_unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-            said = str(error) or f"no reply within {question.reply_s:g} s"
+            said = trouble(error) or str(error) or f"no reply within {question.reply_s:g} s"
+            if isinstance(error, httpx2.RemoteProtocolError) and self._tls is None and not self._met:
+                said = f"{said}; does it speak TLS there? Then write https://"
             done = "nothing was asked" if is_unsent else "what was asked may or may not be done"
             raise _NoAnswer(
                 f"{self._url} gives no answer ({said:.{DETAIL_CHARS_MAX}}): {done}; look at the orchestrator there, "
@@ -237,9 +246,9 @@ for _name in vars(Ledger):
         setattr(RemoteLedger, _name, _method(VERBS[_name]) if _name in VERBS else _duty(_name))
 
 
-def open_remote(url: str, clock: Clock, *, token: str, wait_s: float) -> Ledger:
+def open_remote(url: str, clock: Clock, *, token: str, tls: ssl.SSLContext | None, wait_s: float) -> Ledger:
     """An orchestrator's ledger. Nothing is asked yet."""
-    return cast("Ledger", RemoteLedger(url, clock, token=token, wait_s=wait_s))
+    return cast("Ledger", RemoteLedger(url, clock, token=token, tls=tls, wait_s=wait_s))
 
 
 def shifted(answer: Any, ahead_ms: int) -> Any:

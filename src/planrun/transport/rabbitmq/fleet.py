@@ -11,7 +11,7 @@ from contextlib import suppress
 from aiormq.abc import AbstractChannel, DeliveredMessage
 
 from planrun.clock import Clock
-from planrun.core.errors import TransportUnavailable
+from planrun.core.errors import TransportUnavailable, Unroutable
 from planrun.core.flows import Marker, Notice
 from planrun.core.messages import Message, RenewRequest
 from planrun.core.offers import Offer
@@ -113,7 +113,7 @@ class RabbitFleet:
     async def deliver(self, address: str, message: Message) -> None:
         headers = {HEADER: ANSWER}
         if not await self._sender.send_raw(message.body.encode(), headers, address, message_id=message.msg_id):
-            raise TransportUnavailable(f"the broker has no queue {address}: whoever wants the answer declares it")
+            raise Unroutable(f"the broker has no queue {address}: whoever wants the answer declares it")
 
     async def close(self) -> None:
         await self._end_beats()

@@ -1,0 +1,150 @@
+"""A private fleet for one test: an orchestrator over HTTP, workers, and the real services between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+from planrun.ledger.contract import Ledger
+from planrun.wiring import open_ledger
+
+from .lab import ROOT, Lab, WorkerProcess
+from .netns import Network
+from .services.rabbitmq import RabbitMQ
+from .services.s3 import BUCKET, S3Server
+
+PATIENCE_S = 40.0
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    with socket.create_server((host, 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+@dataclass(eq=False)
+class Fleet(Lab):
+    """Make one per test with an empty folder; `end` stops every process that it started, the services excepted.
+
+    Attributes:
+        broker, s3: Running services that are this fleet's alone; None: it works without.
+        network: Hosts on which workers may be started; the orchestrator is at its hub.
+        options: More options of `planrun orchestrator`.
+    """
+
+    broker: RabbitMQ | None = None
+    s3: S3Server | None = None
+    network: Network | None = None
+    lease_s: float = 6.0
+    options: Sequence[str] = ()
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    port: int = 0
+    orchestrator: WorkerProcess | None = None
+    _remote: Ledger | None = None
+
+    @property
+    def host(self) -> str:
+        return self.network.hub_address if self.network is not None else "127.0.0.1"
+
+    @property
+    def remote_url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every process of the fleet gets: the token, and where S3 is."""
+        return {"PLANRUN_TOKEN": self.token, **(self.s3.environment if self.s3 is not None else {})}
+
+    @property
+    def ledger(self) -> Ledger:
+        """As clients have it: over HTTP."""
+        if self._remote is None:
+            os.environ.update(self.environment)  # a test's process is a client of one fleet at a time
+            self._remote = open_ledger(self.remote_url)
+        return self._remote
+
+    # --- the orchestrator ---
+
+    def start_orchestrator(self, *more: str) -> WorkerProcess:
+        """Start it, or start it again at the same address, and wait until it answers."""
+        self.port = self.port or free_port(self.host)
+        command = ["orchestrator", "--url", self.url, "--listen", f"{self.host}:{self.port}"]
+        command += ["--lease-s", str(self.lease_s), *self.options, *more]
+        if self.broker is not None:
+            command += ["--broker", self.broker.url]
+        if self.s3 is not None:
+            command += ["--store", f"s3://{BUCKET}/planrun"]
+        self.orchestrator = self._start("orchestrator.log", [sys.executable, "-m", "planrun.cli", *command])
+        self.answers()
+        return self.orchestrator
+
+    def answers(self, *, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until the orchestrator answers."""
+        assert self.orchestrator is not None
+        deadline = time.monotonic() + timeout_s
+        while True:
+            assert self.orchestrator.process.poll() is None, f"it has ended:\n{self.orchestrator.text[-2000:]}"
+            try:
+                with urlopen(Request(f"{self.remote_url}/v1/health"), timeout=1) as reply:
+                    assert reply.status == 200
+                    return
+            except OSError:
+                assert time.monotonic() < deadline, f"no answer:\n{self.orchestrator.text[-2000:]}"
+                time.sleep(0.02)
+
+    def kill_orchestrator(self) -> None:
+        assert self.orchestrator is not None
+        self.orchestrator.kill()
+
+    # --- workers ---
+
+    def start_worker(
+        self, *, environment: dict[str, str] | None = None, host: str | None = None, **options: Any
+    ) -> WorkerProcess:
+        """A worker that joins over HTTP; on a host of the network if one is named."""
+        name = f"worker-{len(self.workers)}"
+        home = self.folder / name
+        home.mkdir()
+        options.setdefault("name", name)
+        on = self.network.on(host) if self.network is not None and host is not None else ()
+        command = [*on, sys.executable, "-m", "tests.worker_main", self.remote_url, json.dumps(options)]
+        worker = self._start(f"{name}.log", command, {"XDG_CACHE_HOME": str(home), **(environment or {})})
+        self.workers.append(worker)
+        return worker
+
+    def last_words(self) -> str:
+        words = [] if self.orchestrator is None else [f"--- orchestrator\n{self.orchestrator.text[-3000:]}"]
+        return "\n".join([*words, super().last_words()])
+
+    async def end(self) -> None:
+        """Stop everything that this fleet has started."""
+        for worker in [*self.workers, *([self.orchestrator] if self.orchestrator is not None else [])]:
+            if worker.process.poll() is None:
+                worker.process.send_signal(signal.SIGCONT)
+                worker.kill()
+        if self._remote is not None:
+            await self._remote.close()
+
+    def _start(self, log_name: str, command: Sequence[str], environment: dict[str, str] | None = None) -> WorkerProcess:
+        log = self.folder / log_name
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**os.environ, **self.environment, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+        return WorkerProcess(process, Path(log))

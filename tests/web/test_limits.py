@@ -1,0 +1,96 @@
+"""Whoever sends too much, too slowly or too often: said, where there is somebody to say it to, and the others go on."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from planrun.web import intake
+from planrun.web.limits import Connection
+from tests.web.fuzzing import served
+
+HEAD = b"POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+GET = b"GET /v1/health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+def port(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(Connection, "headers_s", 0.3)
+    monkeypatch.setattr(Connection, "connections_max", 4)
+    monkeypatch.setattr(intake, "BODY_S", 0.3)
+    with served(url) as address:
+        yield int(address.rpartition(":")[2])
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+def answer(connection: socket.socket) -> tuple[int, str]:
+    """Status and slug."""
+    with connection.makefile("rb") as file:
+        status = int(file.readline().split()[1])
+        length = None
+        while (line := file.readline()) not in (b"\r\n", b""):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        body = json.loads(file.read(length))
+    return status, body.get("type", "")
+
+
+@pytest.mark.parametrize("sent", [b"content-length: 1000\r\n\r\n{", b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n"])
+def test_a_body_that_never_arrives_is_answered_408(port: int, sent: bytes) -> None:
+    with connect(port) as slow:
+        slow.sendall(HEAD + sent)
+        assert answer(slow) == (408, "too-slow")
+        assert slow.recv(1) == b""
+
+
+def test_a_body_that_nobody_wants_is_not_waited_for(port: int) -> None:
+    with connect(port) as slow:
+        slow.sendall(b"POST /v1/nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n{")
+        assert answer(slow) == (404, "no-such-route")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1/heal", b"GET /v1/health HTTP/1.1\r\nhost: loc"])
+def test_headers_that_never_arrive_end_the_connection(port: int, sent: bytes) -> None:
+    for before in (b"", GET):
+        with connect(port) as slow:
+            if before:
+                slow.sendall(before)
+                assert answer(slow) == (200, "")
+                if not sent:
+                    continue  # kept for the next request
+            slow.sendall(sent)
+            assert slow.recv(1) == b""
+
+
+def test_headers_that_are_too_large_are_refused(port: int) -> None:
+    with connect(port) as loud:
+        loud.sendall(b"GET / HTTP/1.1\r\nx: " + b"x" * 100_000)
+        assert b" 400 " in loud.recv(1000)
+
+
+def test_one_connection_too_many_is_told_so_and_the_others_go_on(port: int) -> None:
+    with ExitStack() as open_ones:
+        held = [open_ones.enter_context(connect(port)) for _ in range(4)]
+        for each in held:
+            each.sendall(GET)
+            assert answer(each) == (200, "")
+        with connect(port) as another:
+            assert answer(another) == (503, "too-many-connections")
+        held[0].sendall(GET)
+        assert answer(held[0]) == (200, "")
+
+
+def test_a_slow_answer_is_no_slow_request(port: int) -> None:
+    with connect(port) as waiting:
+        body = b'{"kind": "preview", "request_id": "r1"}'
+        waiting.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(body) + body)
+        assert answer(waiting) == (201, "")
+        waiting.sendall(b"GET /v1/jobs/r1/wait?timeout_s=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert answer(waiting) == (202, "")
