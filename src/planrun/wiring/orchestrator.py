@@ -30,9 +30,16 @@ from planrun.orchestrator.recovery import begin
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.contract import Store
-from planrun.storage.probe import probe
 from planrun.transport.contract import FleetTransport
-from planrun.wiring import chronicle_of, open_fleet_ledger, open_fleet_transport, open_shared_store
+from planrun.wiring import (
+    chronicle_of,
+    open_fleet_ledger,
+    open_fleet_transport,
+    open_shared_store,
+    probe_store,
+    store_address,
+    touch_store,
+)
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -74,6 +81,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
 
     Raises:
         Invalid: An option that cannot be right.
+        StorageError: The store refuses what an orchestrator wants to do there.
         LedgerUnusable: The file must not be opened here, or a worker or another orchestrator has it; names it.
     """
     place = place_of(url)
@@ -86,12 +94,13 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
         ledger = open_fleet_ledger(url, clock=clock, broker_prefix=options.broker_prefix if options.broker else None)
         try:
             fleet = Fleet(
-                store=options.store or str(place.store),
+                store=store_address(url, options.store, settle=True),
                 broker=options.broker,
                 broker_prefix=options.broker_prefix,
                 lease_s=options.lease_s,
             )
             store = open_shared_store(fleet.store)
+            await touch_store(store)
             async with (
                 _history(ledger, store, clock, options) as (generations, loops),
                 _open_broker(fleet, clock, generations.number) as broker,
@@ -111,7 +120,7 @@ async def _history(
     """Begin: the right copy of the ledger, recovered if need be; and what keeps it so while it is open."""
     chronicle = chronicle_of(ledger)
     generations = Generations(chronicle, store, clock)
-    report = await asyncio.to_thread(probe, store, clock.new_id())
+    report = await asyncio.to_thread(probe_store, store)
     for problem in report.problems:
         log.warning("%s", problem)
     await begin(chronicle, store, generations, recover=options.recover, strict=report.creates_once)
