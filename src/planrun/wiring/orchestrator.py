@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -17,11 +17,9 @@ from planrun.core.keeping import Keep
 from planrun.ledger.fleet import FleetLedger
 from planrun.lockfile import hold_ledger
 from planrun.orchestrator.archive import Archive
-from planrun.orchestrator.beats import Beats
 from planrun.orchestrator.collector import Collector
-from planrun.orchestrator.duties import Duties, Loop
-from planrun.orchestrator.expiry import Expiry, FleetExpiry
-from planrun.orchestrator.notices import Notices
+from planrun.orchestrator.duties import Duties
+from planrun.orchestrator.fleet import fleet_duties
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
@@ -70,7 +68,12 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
     hold = hold_ledger(place.alone, alone=True)
     try:
         clock = SystemClock.open_system()
-        ledger = open_fleet_ledger(url, clock=clock, broker_prefix=options.broker_prefix if options.broker else None)
+        ledger = open_fleet_ledger(
+            url,
+            clock=clock,
+            broker_prefix=options.broker_prefix if options.broker else None,
+            warm_after_s=options.warm_after_s,
+        )
         try:
             fleet = Fleet(
                 store=options.store or str(place.store),
@@ -78,6 +81,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
                 broker_prefix=options.broker_prefix,
                 lease_s=options.lease_s,
             )
+            await _declare(ledger, options)
             store = open_shared_store(fleet.store)
             async with _open_broker(fleet, ledger, clock) as broker:
                 duties = _duties(ledger, store, clock, place, options, broker)
@@ -86,6 +90,14 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             await ledger.close()
     finally:
         os.close(hold)
+
+
+async def _declare(ledger: FleetLedger, options: OrchestratorOptions) -> None:
+    """What the operator says of the fleet. Without a word about it, what was said before holds on."""
+    if options.machines is not None:
+        await ledger.declare(options.machines)
+    for kind, per_s in options.rates.items():
+        await ledger.set_rate(kind, per_s)
 
 
 @asynccontextmanager
@@ -110,7 +122,7 @@ def _duties(
     options: OrchestratorOptions,
     broker: FleetTransport | None,
 ) -> Duties:
-    expiry, more = _of_broker(ledger, clock, broker)
+    expiry, more = fleet_duties(ledger, broker, clock)
     return Duties(
         ledger,
         clock,
@@ -133,15 +145,4 @@ def _duties(
             logs=place.logs,
         ),
         more=more,
-    )
-
-
-def _of_broker(ledger: FleetLedger, clock: Clock, broker: FleetTransport | None) -> tuple[Expiry, Sequence[Loop]]:
-    """How leases end, and what else is to be done where heartbeats and offers travel through a broker."""
-    if broker is None:
-        return FleetExpiry(ledger), ()
-    beats = Beats(ledger, broker, clock)
-    return beats, (
-        Loop("take in heartbeats", beats.take_in, on_change=False),
-        Loop("tell workers what changed", Notices(ledger, broker).tick),
     )
