@@ -195,7 +195,9 @@ def json_shapes() -> str:
 def fields_of(shape: type) -> Sequence[tuple[str, ...]]:
     """Names and types as a reader of JSON knows them."""
     hints = get_type_hints(shape)
-    names: Sequence[str] = [field.name for field in fields(shape)] if is_dataclass(shape) else list(hints)
+    names: Sequence[str] = (
+        [field.name for field in fields(shape) if field.compare] if is_dataclass(shape) else list(hints)
+    )
     known = {name.lstrip("_"): in_json(hints[name]) for name in names}
     known.update(ADDED.get(shape, {}))
     return [(f"`{name}`", what) for name, what in known.items()]

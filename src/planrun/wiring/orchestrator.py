@@ -27,7 +27,14 @@ from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.contract import Store
 from planrun.transport.contract import FleetTransport
-from planrun.wiring import chronicle_of, open_fleet_ledger, open_fleet_transport, open_shared_store
+from planrun.wiring import (
+    chronicle_of,
+    open_fleet_ledger,
+    open_fleet_transport,
+    open_shared_store,
+    store_address,
+    touch_store,
+)
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -59,6 +66,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
 
     Raises:
         Invalid: An option that cannot be right.
+        StorageError: The store refuses what an orchestrator wants to do there.
         LedgerUnusable: The file must not be opened here, or a worker or another orchestrator has it; names it.
     """
     place = place_of(url)
@@ -76,13 +84,14 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
         )
         try:
             fleet = Fleet(
-                store=options.store or str(place.store),
+                store=store_address(url, options.store, settle=True),
                 broker=options.broker,
                 broker_prefix=options.broker_prefix,
                 lease_s=options.lease_s,
             )
             await _declare(ledger, options)
             store = open_shared_store(fleet.store)
+            await touch_store(store)
             async with _open_broker(fleet, ledger, clock) as broker:
                 duties = _duties(ledger, store, clock, place, options, broker)
                 yield Orchestrator(place, clock, ledger, store, fleet, duties)
