@@ -31,6 +31,9 @@ def orchestrator(
     broker: Annotated[str, Parameter(env_var="PLANRUN_BROKER", show_default=False)] = DEFAULTS.broker,
     broker_prefix: Annotated[str, Parameter(env_var="PLANRUN_BROKER_PREFIX")] = DEFAULTS.broker_prefix,
     lease_s: float = DEFAULTS.lease_s,
+    fleet: Annotated[str, Parameter(show_default=False)] = DEFAULTS.fleet,
+    rate: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
+    warm_after_s: float = DEFAULTS.warm_after_s,
     allow_webhook: Annotated[tuple[str, ...], Parameter(name="--allow-webhook", show_default=False)] = (),
     gc_grace_s: float = DEFAULTS.gc_grace_s,
     job_ttl_s: float = DEFAULTS.job_ttl_s,
@@ -50,6 +53,9 @@ def orchestrator(
         store: Where results go: s3://BUCKET/PREFIX, or a folder that every machine sees; without it, beside the ledger.
         broker: amqp://… or amqps://… of a RabbitMQ; without it, workers ask for jobs over HTTP.
         broker_prefix: What the names of its queues begin with.
+        fleet: A TOML file with classes of machines that belong to the fleet even while none of them is up.
+        rate: KIND=N/s (or /min, /h): offer no more of a kind; KIND=any lifts it. Kept until set anew. Repeat for more.
+        warm_after_s: Seconds that workers have to register before a job fails at once that none of them could run.
         allow_webhook: A name, address or network that webhooks may go to, beside public addresses. Repeat it for more.
         lease_s: Seconds without a sign of a worker after which others take its jobs over.
         gc_grace_s: Seconds that files of lost attempts are kept.
@@ -62,6 +68,9 @@ def orchestrator(
         broker=broker,
         broker_prefix=broker_prefix,
         lease_s=lease_s,
+        fleet=fleet,
+        rate=rate,
+        warm_after_s=warm_after_s,
         allow_webhook=allow_webhook,
         gc_grace_s=gc_grace_s,
         job_ttl_s=job_ttl_s,

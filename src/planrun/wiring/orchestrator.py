@@ -91,7 +91,12 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
     hold = hold_ledger(place.alone, alone=True)
     try:
         clock = SystemClock.open_system()
-        ledger = open_fleet_ledger(url, clock=clock, broker_prefix=options.broker_prefix if options.broker else None)
+        ledger = open_fleet_ledger(
+            url,
+            clock=clock,
+            broker_prefix=options.broker_prefix if options.broker else None,
+            warm_after_s=options.warm_after_s,
+        )
         try:
             fleet = Fleet(
                 store=store_address(url, options.store, settle=True),
@@ -99,6 +104,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
                 broker_prefix=options.broker_prefix,
                 lease_s=options.lease_s,
             )
+            await _declare(ledger, options)
             store = open_shared_store(fleet.store)
             await touch_store(store)
             async with (
@@ -111,6 +117,14 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             await ledger.close()
     finally:
         os.close(hold)
+
+
+async def _declare(ledger: FleetLedger, options: OrchestratorOptions) -> None:
+    """What the operator says of the fleet. Without a word about it, what was said before holds on."""
+    if options.machines is not None:
+        await ledger.declare(options.machines)
+    for kind, per_s in options.rates.items():
+        await ledger.set_rate(kind, per_s)
 
 
 @asynccontextmanager
