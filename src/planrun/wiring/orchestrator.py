@@ -85,7 +85,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
                 lease_s=options.lease_s,
             )
             store = open_shared_store(fleet.store)
-            await touch_store(store)
+            await touch_store(store, thoroughly=True)
             async with _open_broker(fleet, ledger, clock) as broker:
                 duties = _duties(ledger, store, clock, place, options, broker)
                 yield Orchestrator(place, clock, ledger, store, fleet, duties)
