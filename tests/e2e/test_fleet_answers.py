@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from planrun import Client, Invalid
+from planrun import AsyncClient, Client, Invalid
 from tests.e2e.test_cli import eventually
 from tests.orchestrator.test_answers_once import SECRET, Application
 from tests.services.rabbitmq import NEEDS, RabbitMQ
@@ -102,3 +102,34 @@ def test_a_pattern_that_allows_nothing_is_said_at_once(fleet: FleetOfOneBox) -> 
 
     assert process.wait(30) == 2
     assert "allows nothing: write a name such as app.internal" in fleet.log("orchestrator")
+
+
+def test_c64_a_job_that_no_worker_ever_took_is_answered_at_its_deadline(
+    fleet: FleetOfOneBox, application: Application
+) -> None:
+    """By the orchestrator, and whoever wants to be told is."""
+    fleet.orchestrate("--allow-webhook", "127.0.0.1")
+    with Client(fleet.url) as client:
+        job = client.submit("preview", deadline_s=2, subscribers=application.subscribers[:1])
+        answer = job.wait(timeout_s=30)
+    eventually(application.bookings, within_s=30)
+
+    assert (answer.state, answer.reason) == ("failed", "deadline")
+    assert [(line["job"], line["state"]) for line in application.bookings()] == [(job.id, "failed")]
+
+
+@pytest.mark.anyio
+async def test_c61_twenty_who_wait_are_answered_through_a_kill_of_the_orchestrator(fleet: FleetOfOneBox) -> None:
+    owner = fleet.orchestrate()
+    async with AsyncClient(fleet.url) as client:
+        jobs = [await client.submit("preview", params={"n": n}) for n in range(20)]
+        waits = [asyncio.create_task(job.wait(timeout_s=60)) for job in jobs]
+        await asyncio.sleep(0)
+        owner.kill()
+        await asyncio.to_thread(owner.wait)
+        await asyncio.to_thread(fleet.orchestrate)
+        for job in jobs:
+            await job.cancel()
+        answers = await asyncio.gather(*waits)
+
+    assert [(answer.job_id, answer.state) for answer in answers] == [(job.id, "canceled") for job in jobs]

@@ -70,7 +70,7 @@ TRANSPORT = [
     order(
         "heartbeats before a break are void",
         "fleet",
-        "        if self._on_break is None:  # broken meanwhile\n            return ()\n",
+        "        if self.is_over:  # broken meanwhile\n            return ()\n",
         "",
         "test_whatever_interrupts_heartbeats_is_one_break_and_what_came_before_is_void",
     ),

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import aiormq
 import msgspec
 from aiormq import spec
-from aiormq.abc import AbstractChannel, DeliveredMessage
+from aiormq.abc import DeliveredMessage
 from pamqp.header import ContentHeader
 
 from planrun.core.messages import Struct
@@ -30,15 +31,18 @@ class Channel:
         self.closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.on_consumer_cancel_callbacks: set[Callable[[object], object]] = set()
         self.refuse: Exception | None = None
+        self.consumers: dict[str, Hear] = {}
         self._hear: Hear | None = None
         self._tags = 0
 
     async def basic_consume(self, queue: str, hear: Hear, **_: Any) -> spec.Basic.ConsumeOk:
         self._hear = hear
         self.said.append("consume")
+        self.consumers["c"] = hear
         return spec.Basic.ConsumeOk(consumer_tag="c")
 
-    async def basic_cancel(self, tag: str) -> None:
+    async def rpc(self, frame: spec.Basic.Cancel) -> None:
+        assert frame.nowait  # so that what follows need not wait for the answer
         self.said.append("cancel")
 
     async def basic_ack(self, tag: int, multiple: bool = False) -> None:
@@ -71,8 +75,8 @@ class Channel:
         )
 
     @property
-    def as_aiormq(self) -> AbstractChannel:
-        return cast("AbstractChannel", self)
+    def as_aiormq(self) -> aiormq.Channel:
+        return cast("aiormq.Channel", self)
 
 
 class OneChannel:
@@ -81,7 +85,7 @@ class OneChannel:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
-    async def channel(self, **_: Any) -> AbstractChannel:
+    async def channel(self, **_: Any) -> aiormq.Channel:
         return self._channel.as_aiormq
 
     async def drop(self) -> None: ...

@@ -133,6 +133,20 @@ async def test_a_missing_exchange_sends_heartbeats_to_the_ledger(stage: Stage) -
         await stage.fleet.mark(Marker(stamp_ms=1, nonce="n"))
 
 
+async def test_a_break_that_nobody_has_seen_is_shown_again(stage: Stage) -> None:
+    """It may happen just as a new epoch has begun: whoever looked then would wait for heartbeats for ever."""
+    await stage.epoch(1)
+    async with stage.outside.borrowed() as channel:
+        await channel.queue_delete(stage.topology.beats(1, 1).name)
+
+    async def is_noticed() -> bool:
+        return stage.fleet.breaks == 1
+
+    await soon(is_noticed)
+    assert list(await stage.fleet.beats(timeout_s=0.01)) == []
+    assert stage.fleet.breaks == 2
+
+
 async def test_a_purge_breaks_nothing(stage: Stage) -> None:
     await stage.join()
     await works(stage, epoch=1, job_id="before")

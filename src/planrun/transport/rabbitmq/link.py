@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import aiormq
-from aiormq.abc import AbstractChannel, AbstractConnection
+from aiormq import Channel
+from aiormq.abc import AbstractConnection
 from aiormq.exceptions import AMQPError, ChannelNotFoundEntity, ChannelPreconditionFailed
 
 from planrun.clock import Clock
@@ -72,7 +73,7 @@ class Link:
         self._connecting = asyncio.Lock()
         self._failed: tuple[int, TransportUnavailable] | None = None
 
-    async def channel(self, *, confirms: bool = False, prefetch: int = 0) -> AbstractChannel:
+    async def channel(self, *, confirms: bool = False, prefetch: int = 0) -> Channel:
         """A fresh channel.
 
         Raises:
@@ -82,12 +83,13 @@ class Link:
             connection = await self._open()
         async with asking(f"the broker at {shown(self._url)}"):
             channel = await connection.channel(publisher_confirms=confirms, on_return_raises=True)
+            assert isinstance(channel, Channel)
             if prefetch:
                 await channel.basic_qos(prefetch_count=prefetch)
         return channel
 
     @asynccontextmanager
-    async def borrowed(self) -> AsyncIterator[AbstractChannel]:
+    async def borrowed(self) -> AsyncIterator[Channel]:
         """A channel for one question: a refused one takes its channel down."""
         channel = await self.channel()
         try:
