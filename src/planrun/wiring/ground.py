@@ -22,12 +22,13 @@ class Ground:
 
     Attributes:
         store_folder: Where the store is on this box; None: elsewhere.
-        broker, broker_prefix: As in `Fleet`.
+        store_url, broker, broker_prefix: As in `Fleet`.
     """
 
     ledger: Ledger
     store: Store
     store_folder: Path | None
+    store_url: str = ""
     broker: str = ""
     broker_prefix: str = ""
 
@@ -47,7 +48,7 @@ async def open_ground(url: str, clock: Clock) -> AsyncIterator[Ground]:
         try:
             fleet = await join_fleet(ledger)
             store = open_shared_store(fleet.store)
-            yield Ground(ledger, store, folder_of(fleet.store), fleet.broker, fleet.broker_prefix)
+            yield Ground(ledger, store, folder_of(fleet.store), fleet.store, fleet.broker, fleet.broker_prefix)
         finally:
             await ledger.close()
         return

@@ -14,6 +14,7 @@ from pathlib import Path
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
+from planrun.core.inputs import rules_from
 from planrun.core.keeping import Keep
 from planrun.core.messages import WorkerRow
 from planrun.ledger.contract import Ledger
@@ -31,6 +32,7 @@ from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.gates import Gates, Health
+from planrun.worker.inputs import Inputs
 from planrun.worker.isolation import Level, choose
 from planrun.worker.keeper import Keeper
 from planrun.worker.leftovers import Leftovers
@@ -77,7 +79,14 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             idle_max=options.slots,
         )
         transport = open_transport(ledger, clock, row, broker=ground.broker, broker_prefix=ground.broker_prefix)
-        tools = Tools(ledger, ground.store, clock, Keeper(transport, clock, options, row.incarnation), who=row.name)
+        inputs = Inputs(
+            rules_from(options.allow_input, store=ground.store_url, is_fleet=place.is_remote),
+            ground.store,
+            bytes_max=options.input_bytes_max,
+            disk_free_bytes_min=options.disk_free_bytes_min,
+        )
+        keeper = Keeper(transport, clock, options, row.incarnation)
+        tools = Tools(ledger, ground.store, clock, keeper, inputs, who=row.name)
         stop = asyncio.Event()
         duties = asyncio.create_task(_duties_of(tools, options, row, place, scratch).run(stop))
         try:
