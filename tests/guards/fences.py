@@ -28,13 +28,9 @@ class Fence(NamedTuple):
 
 SQL = "ledger/sql/sqlite"
 SCHEMA = "ledger/migrations/sqlite/0001_initial.sql"
-LISTING = "ledger/migrations/sqlite/0003_listing.sql"
 CLOSING = "ledger/migrations/sqlite/0010_closing.sql"
 STATEMENTS = "tests/ledger/test_statements.py"
 TAMPERING = "tests/ledger/test_tampering.py"
-COUNTED = (
-    "tests/contract/test_sqlite_ledger.py::TestListing::test_counts_and_open_jobs_are_those_of_the_jobs_that_are_there"
-)
 OUTDATED = (
     "tests/ledger/test_versions.py"
     "::test_an_old_process_starts_and_takes_in_nothing_after_a_migration_that_breaks_and_what_it_runs_ends"
@@ -235,17 +231,5 @@ SECOND_LINE = [
     *(
         Fence(f"an outdated process {what} nothing", file, "    refuse_outdated(tx)\n", "", (OUTDATED,))
         for what, file in (("starts", "ledger/verbs/holding.py"), ("takes in", "ledger/verbs/intake.py"))
-    ),
-    *(
-        Fence(f"trigger {when}", LISTING, f"{when} BEGIN", f"{instead} BEGIN", (test,))
-        for when, instead, test in (
-            ("AFTER INSERT ON job", "AFTER INSERT ON job WHEN 0", COUNTED),
-            ("WHEN NEW.state<>OLD.state", "WHEN 0", COUNTED),
-            (
-                "AFTER DELETE ON job",
-                "AFTER DELETE ON job WHEN 0",
-                f"{TAMPERING}::test_a_job_that_is_removed_is_no_longer_counted",
-            ),
-        )
     ),
 ]

@@ -10,8 +10,38 @@ CUT = (
     "::test_an_interrupt_at_any_line_leaves_the_ledger_free_and_nobody_without_an_answer"
 )
 COUNTS = "tests/ledger/test_counting.py::test_the_sums_are_those_of_a_look_at_each_job_whatever_happened[0]"
+LATER = "tests/ledger/test_counting.py::test_a_job_that_is_handed_in_is_counted_later_and_then_once"
 COUNTING = "ledger/migrations/sqlite/0009_lean_indexes.sql"
 SHORTCUTS = [
+    *(
+        Fence(f"trigger {when}", COUNTING, f"{when} ", f"{instead} ", (test,))
+        for when, instead, test in (
+            ("AFTER INSERT ON job WHEN", "AFTER INSERT ON job WHEN 0 AND", LATER),
+            ("WHEN NEW.ended_at_ms IS NOT NULL", "WHEN 0", COUNTS),
+            ("AFTER DELETE ON job", "AFTER DELETE ON job WHEN 0", COUNTS),
+        )
+    ),
+    Fence(
+        "a call whose caller is gone is not begun",
+        "ledger/sqlite/answer.py",
+        "            self.claim()\n",
+        "",
+        ("tests/ledger/test_answer.py::test_whoever_is_canceled_has_given_up",),
+    ),
+    Fence(
+        "a look that turns out to be long does not hold the loop up",
+        "ledger/sqlite/reader.py",
+        "        self._quick.set_progress_handler(lambda: True, GLANCE_STEPS_MAX)  # true: break it off\n",
+        "",
+        ("tests/ledger/test_reader.py::test_a_glance_that_turns_out_to_be_long_is_taken_in_a_thread",),
+    ),
+    Fence(
+        "a look that would wait does not hold the loop up",
+        "ledger/sqlite/reader.py",
+        "        self._quick.set_busy_timeout(0)\n",
+        "",
+        ("tests/ledger/test_reader.py::test_a_glance_waits_for_no_lock_itself",),
+    ),
     Fence(
         "a job that ends before it is counted is not counted as ended twice",
         COUNTING,

@@ -7,7 +7,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from planrun.core.errors import LedgerBusy, LedgerUnavailable
 from planrun.core.messages import SubmitReply, SubmitRequest
 from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite import writer
+from planrun.ledger.sqlite.answer import Answer
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.tx import Tx
@@ -112,14 +113,14 @@ def test_a_call_in_the_middle_of_a_call_of_the_same_thread_leaves_that_one_whole
     blocking: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signal handler that submits: it may wait for its own answer, but must not end the transaction under it."""
-    inner: list[Future[Any]] = []
+    inner: list[Answer[Any]] = []
 
     def handler(tx: Tx, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
         replies = submit(tx, requests)
         if not inner:
             writer = cast("BlockingLedger", blocking)._writer
             inner.append(writer.call_here(partial(submit, requests=[a_request("inner")])))
-            assert not inner[0].done()
+            assert not inner[0].done
         return [*replies, *submit(tx, [a_request("behind")])]
 
     submit = intake.submit
@@ -127,7 +128,8 @@ def test_a_call_in_the_middle_of_a_call_of_the_same_thread_leaves_that_one_whole
     replies = finish(blocking.submit([a_request("outer")]))
 
     assert [reply.disposition for reply in replies] == ["new", "new"]
-    [reply] = inner[0].result(5)
+    inner[0].wait(5)
+    [reply] = inner[0].result()
     assert reply.disposition == "new"
     assert finish(blocking.counts(None))["queued"] == 3
 

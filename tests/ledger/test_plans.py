@@ -54,8 +54,9 @@ BY_NAME = [
     "grant", "renew", "stage", "checkpoint", "requeue", "end_running", "end_queued", "end_attempt", "stopped",
     "say_progress", "collected", "join_job", "job_state", "job_row", "find_request", "job_of_request", "find_attempt",
     "find_result", "attempts", "subscribers", "confirm", "next_n", "meta", "jobs", "newest",
-    "astray", "workers_among", "find_archived", "uncollect", "drop_results", "drop_jobs", "drop_attempts",
-    "drop_result_rows", "drop_subscribers", "tell_subscribers", "drop_messages", "drop_ids", "drop_workers",
+    "astray", "workers_among", "rates", "find_archived", "uncollect", "drop_results", "drop_jobs",
+    "drop_attempts", "drop_result_rows", "drop_subscribers",
+    "tell_subscribers", "drop_messages", "drop_ids", "drop_workers",
     "public_name", "unpublished", "release_messages", "tell_subscriber", "find_keep", "worker", "drain", "undrain",
     "manifest", "close_job", "adopt_result", "adopt_end", "end_elsewhere", "unadopted", "take_generation", "drop_meta",
 ]  # fmt: skip

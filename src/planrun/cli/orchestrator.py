@@ -31,6 +31,7 @@ def orchestrator(
     broker: Annotated[str, Parameter(env_var="PLANRUN_BROKER", show_default=False)] = DEFAULTS.broker,
     broker_prefix: Annotated[str, Parameter(env_var="PLANRUN_BROKER_PREFIX")] = DEFAULTS.broker_prefix,
     lease_s: float = DEFAULTS.lease_s,
+    allow_webhook: Annotated[tuple[str, ...], Parameter(name="--allow-webhook", show_default=False)] = (),
     gc_grace_s: float = DEFAULTS.gc_grace_s,
     job_ttl_s: float = DEFAULTS.job_ttl_s,
     ids_ttl_s: float = DEFAULTS.ids_ttl_s,
@@ -48,6 +49,7 @@ def orchestrator(
         store: Where results go: s3://BUCKET/PREFIX, or a folder that every machine sees; without it, beside the ledger.
         broker: amqp://… or amqps://… of a RabbitMQ; without it, workers ask for jobs over HTTP.
         broker_prefix: What the names of its queues begin with.
+        allow_webhook: A name, address or network that webhooks may go to, beside public addresses. Repeat it for more.
         lease_s: Seconds without a sign of a worker after which others take its jobs over.
         gc_grace_s: Seconds that files of lost attempts are kept.
         job_ttl_s: Seconds that ended jobs stay in the ledger before they are archived.
@@ -58,6 +60,7 @@ def orchestrator(
         broker=broker,
         broker_prefix=broker_prefix,
         lease_s=lease_s,
+        allow_webhook=allow_webhook,
         gc_grace_s=gc_grace_s,
         job_ttl_s=job_ttl_s,
         ids_ttl_s=ids_ttl_s,

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from planrun.cli.asking import Modules, Url
-from planrun.config import url_from
+from planrun.config import STORE_VARIABLE, url_from
 from planrun.core.errors import Invalid
 from planrun.worker.options import WorkerOptions
 
@@ -47,6 +47,14 @@ class WorkerFlags:
     scratch: Annotated[
         Path | None, _option("Folder for the jobs' scratch; without it, beside the ledger.", show_default=False)
     ] = None
+    store: Annotated[
+        str,
+        Parameter(
+            env_var=STORE_VARIABLE,
+            help="Where results go: s3://BUCKET/PREFIX, or a folder (absolute path); without it, beside the ledger.",
+            show_default=False,
+        ),
+    ] = DEFAULTS.store
     isolation: Annotated[str, _option("How surely a job's processes die: auto, or force full, subreaper or group.")] = (
         DEFAULTS.isolation
     )
@@ -99,6 +107,7 @@ class WorkerFlags:
             lease_s=self.lease_s,
             capabilities=self.capabilities,
             scratch=None if self.scratch is None else self.scratch.absolute(),
+            store=self.store,
             isolation=self.isolation,
             proof_of_death=not self.no_proof,
             dedup_size=self.dedup_size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -17,11 +17,9 @@ from planrun.core.keeping import Keep
 from planrun.ledger.fleet import FleetLedger
 from planrun.lockfile import hold_ledger
 from planrun.orchestrator.archive import Archive
-from planrun.orchestrator.beats import Beats
 from planrun.orchestrator.collector import Collector
-from planrun.orchestrator.duties import Duties, Loop
-from planrun.orchestrator.expiry import Expiry, FleetExpiry
-from planrun.orchestrator.notices import Notices
+from planrun.orchestrator.duties import Duties
+from planrun.orchestrator.fleet import fleet_duties
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
@@ -29,7 +27,14 @@ from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.contract import Store
 from planrun.transport.contract import FleetTransport
-from planrun.wiring import chronicle_of, open_fleet_ledger, open_fleet_transport, open_shared_store
+from planrun.wiring import (
+    chronicle_of,
+    open_fleet_ledger,
+    open_fleet_transport,
+    open_shared_store,
+    store_address,
+    touch_store,
+)
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -61,6 +66,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
 
     Raises:
         Invalid: An option that cannot be right.
+        StorageError: The store refuses what an orchestrator wants to do there.
         LedgerUnusable: The file must not be opened here, or a worker or another orchestrator has it; names it.
     """
     place = place_of(url)
@@ -73,12 +79,13 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
         ledger = open_fleet_ledger(url, clock=clock, broker_prefix=options.broker_prefix if options.broker else None)
         try:
             fleet = Fleet(
-                store=options.store or str(place.store),
+                store=store_address(url, options.store, settle=True),
                 broker=options.broker,
                 broker_prefix=options.broker_prefix,
                 lease_s=options.lease_s,
             )
             store = open_shared_store(fleet.store)
+            await touch_store(store)
             async with _open_broker(fleet, ledger, clock) as broker:
                 duties = _duties(ledger, store, clock, place, options, broker)
                 yield Orchestrator(place, clock, ledger, store, fleet, duties)
@@ -110,7 +117,7 @@ def _duties(
     options: OrchestratorOptions,
     broker: FleetTransport | None,
 ) -> Duties:
-    expiry, more = _of_broker(ledger, clock, broker)
+    expiry, more = fleet_duties(ledger, broker, clock)
     return Duties(
         ledger,
         clock,
@@ -122,6 +129,7 @@ def _duties(
             publisher=Publisher(ledger, store, place.public),
             environment=os.environ,
             webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, ""),
+            webhooks_allowed=options.webhooks_allowed,
             broker=broker,
         ),
         collector=Collector(ledger, store, scratch=place.scratch, gc_grace_s=options.gc_grace_s),
@@ -132,15 +140,4 @@ def _duties(
             logs=place.logs,
         ),
         more=more,
-    )
-
-
-def _of_broker(ledger: FleetLedger, clock: Clock, broker: FleetTransport | None) -> tuple[Expiry, Sequence[Loop]]:
-    """How leases end, and what else is to be done where heartbeats and offers travel through a broker."""
-    if broker is None:
-        return FleetExpiry(ledger), ()
-    beats = Beats(ledger, broker, clock)
-    return beats, (
-        Loop("take in heartbeats", beats.take_in, on_change=False),
-        Loop("tell workers what changed", Notices(ledger, broker).tick),
     )

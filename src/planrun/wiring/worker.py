@@ -26,7 +26,7 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.wiring import open_transport, scratch_root
+from planrun.wiring import folder_of, open_transport, scratch_root
 from planrun.wiring.ground import Ground, open_ground
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
@@ -51,6 +51,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
 
     Raises:
         Invalid: An option that cannot be right, or a module that cannot be loaded; says what to do.
+        StorageError: The store refuses what this worker wants to do there.
         LedgerUnusable: The file must not be opened here.
     """
     place = place_of(url)
@@ -64,7 +65,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         environment=environment,
     )
     scratch = _scratch_root(options, place)
-    async with open_ground(url, clock) as ground:
+    async with open_ground(url, options.store, clock) as ground:
         lock = WorkerLock.acquire(place.workers, clock.new_id())
         row = _row(options, catalog, lock, proves=not place.is_remote)
         ledger = ground.ledger
@@ -146,7 +147,7 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock, *, proves: 
 def _gates(options: WorkerOptions, row: WorkerRow, ground: Ground, scratch: Path, clock: Clock) -> Gates:
     return Gates(
         scratch=scratch,
-        store=ground.store_folder,
+        store=folder_of(ground.store),
         incarnation=row.incarnation,
         slots=options.slots,
         disk_free_bytes_min=options.disk_free_bytes_min,

@@ -25,6 +25,8 @@ class WorkerOptions:
     lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over.
     capabilities: What this machine can do, beside what the modules probe themselves.
     scratch: Root of the attempts' folders; None: beside the ledger.
+    store: Where results go: `s3://bucket/prefix`, or the absolute path of a folder; empty: PLANRUN_STORE, else where
+        they went before, at first beside the ledger.
     isolation: `auto`, or force one level: `full`, `subreaper`, `group`.
     proof_of_death: Take jobs of a provably dead worker over at once, not only when their lease runs out.
     dedup_size: How many ended attempts are remembered; 0 switches that memory off.
@@ -52,6 +54,7 @@ class WorkerOptions:
     lease_s: float = 60
     capabilities: tuple[str, ...] = ()
     scratch: Path | None = None
+    store: str = ""
     isolation: str = "auto"
     proof_of_death: bool = True
     dedup_size: int = 1000

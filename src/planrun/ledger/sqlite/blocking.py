@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from planrun.ledger.sqlite.answer import Answer
 from planrun.ledger.sqlite.ledger import SqliteLedger
 from planrun.ledger.tx import Tx
 
@@ -18,15 +19,12 @@ class BlockingLedger(SqliteLedger):
         self.__dict__ = ledger.__dict__
 
     async def _write(self, verb: Callable[[Tx], T], *, urgent: bool = False) -> T:
-        answer = self._writer.call(verb, urgent=True) if urgent else self._writer.call_here(verb)
-        try:
-            done: T = answer.result(self._wait_s)
-        except TimeoutError:
-            if answer.done():
-                raise
-            answer.cancel()
-            raise self._unanswered(answer) from None
-        return done
+        answer: Answer[T] = self._writer.call(verb, urgent=True) if urgent else self._writer.call_here(verb)
+        answer.wait(self._wait_s)
+        return self._answered(answer)
 
     async def _read(self, query: Callable[[Tx], T]) -> T:
-        return self._reading.submit(self._read_now, query).result()
+        return self._reader.read_here(query)
+
+    async def _glance(self, query: Callable[[Tx], T]) -> T:
+        return self._reader.read_here(query)

@@ -137,6 +137,8 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
         connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
     connection.pragma("foreign_keys", "on")
+    # One plan per statement, whatever its values: else each execution with other values compiles it anew.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("temp_store", "memory")  # triggers keep what they may undo: not in a file, per statement
     connection.pragma("query_only", "on" if read_only else "off")
     connection.pragma("fullfsync", "on")  # macOS only; ignored elsewhere

@@ -33,6 +33,12 @@ class SqliteFleetLedger(SqliteLedger):
     async def workers_among(self, names: Collection[str]) -> list[WorkerRow]:
         return await self._read(partial(fleet.workers_among, names=names))
 
+    async def rates(self) -> dict[str, float]:
+        return await self._read(fleet.rates)
+
+    async def set_rate(self, kind: str, per_s: float | None) -> None:
+        await self._write(partial(fleet.set_rate, kind=kind, per_s=per_s))
+
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
         self._writer.watch(changed)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +15,7 @@ from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.coverage import OpenJobs
 from planrun.core.drains import Drain, DrainRequest
-from planrun.core.errors import LedgerUnavailable, LedgerUnusable
+from planrun.core.errors import LedgerUnavailable
 from planrun.core.history import What
 from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
 from planrun.core.listing import ListQuery
@@ -48,12 +47,14 @@ from planrun.core.offers import Offer, OfferQuery
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.routes import EMBEDDED, Outlets
 from planrun.core.why import Outlook
-from planrun.ledger.sqlite.database import back_up, connect, refusals_in_words, refuse_unsafe, trouble
+from planrun.ledger.sqlite.answer import Answer
+from planrun.ledger.sqlite.database import connect, refusals_in_words, refuse_unsafe
 from planrun.ledger.sqlite.identity import Identity
 from planrun.ledger.sqlite.migrating import is_current, migrate
+from planrun.ledger.sqlite.reader import Reader
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.ledger.sqlite.wakeup import Wakeup
-from planrun.ledger.sqlite.writer import SqliteTx, Writer
+from planrun.ledger.sqlite.writer import Writer
 from planrun.ledger.tx import Tx
 from planrun.ledger.verbs import (
     answers,
@@ -98,9 +99,8 @@ class SqliteLedger:
             self._turnstile = Turnstile(place.turn)
             connection = connect(place.ledger) if is_up_to_date else self._bring_up_to_date(wait_s)
             self._wakeup = Wakeup(place.wake, place.wakes)
-            self._reader = connect(place.ledger, read_only=True)
-        self._file = Identity(place.ledger)
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="planrun-ledger-reader")
+            self._file = Identity(place.ledger)
+            self._reader = Reader(place.ledger, self._file, clock)
         self._writer = Writer(
             connection,
             place.ledger,
@@ -130,10 +130,10 @@ class SqliteLedger:
         return await self._write(partial(ending.cancel, request=request))
 
     async def job(self, namespace: str | None, job_id: str) -> JobRow | None:
-        return await self._read(partial(reading.job, namespace=namespace, job_id=job_id))
+        return await self._glance(partial(reading.job, namespace=namespace, job_id=job_id))
 
     async def result(self, job_id: str) -> Result | None:
-        return await self._read(partial(answers.find_result, job_id=job_id))
+        return await self._glance(partial(answers.find_result, job_id=job_id))
 
     async def archived(self, namespace: str | None, job_id: str) -> Archived | None:
         return await self._read(partial(retention.archived, namespace=namespace, job_id=job_id))
@@ -195,10 +195,10 @@ class SqliteLedger:
         await self._write(partial(fleet.register, worker=worker), urgent=True)
 
     async def worker(self, incarnation: str) -> WorkerRow | None:
-        return await self._read(partial(fleet.worker, incarnation=incarnation))
+        return await self._glance(partial(fleet.worker, incarnation=incarnation))
 
     async def offers(self, query: OfferQuery) -> list[Offer]:
-        return await self._read(partial(fleet.offers, query=query))
+        return await self._glance(partial(fleet.offers, query=query))
 
     async def grant(self, request: GrantRequest) -> Granted | Refused:
         return await self.grant_first([request])
@@ -215,7 +215,7 @@ class SqliteLedger:
         return await self._write(partial(holding.standing, lease=lease, intent=intent), urgent=True)
 
     async def held(self, incarnation: str) -> list[Lease]:
-        return await self._read(partial(reading.held, incarnation=incarnation))
+        return await self._glance(partial(reading.held, incarnation=incarnation))
 
     async def checkpoint(self, request: CheckpointRequest) -> Standing:
         return await self._write(partial(holding.checkpoint, request=request), urgent=True)
@@ -230,12 +230,12 @@ class SqliteLedger:
         await self._write(partial(holding.stopped, lease=lease, who=who))
 
     async def live_tokens(self, tokens: Sequence[int]) -> set[int]:
-        return await self._read(partial(duties.live_tokens, tokens=tokens))
+        return await self._glance(partial(duties.live_tokens, tokens=tokens))
 
     # --- duties ---
 
     async def due(self) -> Due:
-        return await self._read(duties.due)
+        return await self._glance(duties.due)
 
     async def adopt_epoch(self) -> int:
         return await self._write(duties.adopt_epoch)
@@ -255,7 +255,7 @@ class SqliteLedger:
     async def end_unsupported(self, *, waited_ms: int) -> int:
         # A million jobs in line take seconds to look through: not inside a transaction that keeps heartbeats out,
         # nor in the way of this process's own reads.
-        groups = await asyncio.to_thread(self._read_apart, partial(fleet.unsupported, waited_ms=waited_ms))
+        groups = await self._reader.read_apart(partial(fleet.unsupported, waited_ms=waited_ms))
         if not groups:
             return 0
         return await self._write(partial(fleet.end_unsupported, groups=groups, waited_ms=waited_ms))
@@ -286,16 +286,16 @@ class SqliteLedger:
 
     async def stale(self, *, limit: int) -> Stale:
         # Jobs that are held back by a receiver that is gone are looked through, too: not in the way of other reads.
-        return await asyncio.to_thread(self._read_apart, partial(retention.stale, limit=limit))
+        return await self._reader.read_apart(partial(retention.stale, limit=limit))
 
     async def records(self, job_ids: Sequence[str]) -> list[Record]:
-        return await asyncio.to_thread(self._read_apart, partial(retention.records, job_ids=job_ids))
+        return await self._reader.read_apart(partial(retention.records, job_ids=job_ids))
 
     async def drop(self, stale: Stale, *, archived: Mapping[str, int]) -> Stale:
         return await self._write(partial(retention.drop, stale=stale, archived=archived))
 
     async def backup(self, path: str) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._reading, back_up, self._reader, Path(path))
+        await self._reader.back_up(Path(path))
 
     async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
         await self._wakeup.changed(timeout_s=timeout_s, about=about)
@@ -303,7 +303,6 @@ class SqliteLedger:
     async def close(self) -> None:
         """Finish what is queued, then let go of the file."""
         ended = await asyncio.get_running_loop().run_in_executor(None, self._writer.close)
-        self._reading.shutdown()
         self._reader.close()
         if ended:  # else its descriptors stay open: under their numbers it would write into files of others
             self._wakeup.close()
@@ -329,46 +328,28 @@ class SqliteLedger:
         return ended or duties.knock(tx)
 
     async def _write(self, verb: Callable[[Tx], T], *, urgent: bool = False) -> T:
-        answer: Future[T] = self._writer.call(verb, urgent=urgent)
-        try:
-            async with asyncio.timeout(self._wait_s):
-                return await asyncio.wrap_future(answer)
-        except TimeoutError:
-            raise self._unanswered(answer) from None
+        answer: Answer[T] = self._writer.call(verb, urgent=urgent)
+        await answer.arrive(self._wait_s)
+        return self._answered(answer)
 
-    def _unanswered(self, answer: Future[T]) -> LedgerUnavailable:
-        if answer.cancelled():
-            return self._turnstile.busy(self._wait_s)
-        return LedgerUnavailable(
+    def _answered(self, answer: Answer[T]) -> T:
+        """The answer of the writer, or what is to be said if there is none.
+
+        Raises:
+            LedgerBusy: Certainly nothing was done.
+            LedgerUnavailable: Nobody knows.
+        """
+        if answer.done:
+            return answer.result()
+        if answer.claim():
+            raise self._turnstile.busy(self._wait_s)
+        raise LedgerUnavailable(
             f"{self._place.ledger} has not answered for {self._wait_s:g} s: the call may or may not be done; "
             "make it again, that is safe"
         )
 
+    async def _glance(self, query: Callable[[Tx], T]) -> T:
+        return await self._reader.glance(query)
+
     async def _read(self, query: Callable[[Tx], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reading, self._read_now, query)
-
-    def _read_now(self, query: Callable[[Tx], T]) -> T:
-        if loss := self._file.find_loss():
-            raise LedgerUnusable(loss)
-        return self._look(self._reader, query)
-
-    def _read_apart(self, query: Callable[[Tx], T]) -> T:
-        try:
-            connection = connect(self._place.ledger, read_only=True)
-        except apsw.Error as error:
-            raise LedgerUnavailable(trouble(self._place.ledger, error)) from None
-        try:
-            return self._look(connection, query)
-        finally:
-            connection.close()
-
-    def _look(self, connection: apsw.Connection, query: Callable[[Tx], T]) -> T:
-        """One consistent look: all statements of the query see the same commit."""
-        try:
-            connection.execute("BEGIN")
-            try:
-                return query(SqliteTx(connection, self._clock.now()))
-            finally:
-                connection.execute("COMMIT")
-        except apsw.Error as error:
-            raise LedgerUnavailable(trouble(self._place.ledger, error)) from None
+        return await self._reader.read(query)

@@ -15,7 +15,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ import apsw
 from planrun.clock import Clock, Instant
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable, PlanrunError
 from planrun.ledger.sqlite.access import Access
+from planrun.ledger.sqlite.answer import Answer, announce
 from planrun.ledger.sqlite.database import prepared, trouble
 from planrun.ledger.sqlite.identity import Identity
 from planrun.ledger.sqlite.migrating import schema_known
@@ -43,7 +43,7 @@ Verb = Callable[[Tx], Any]
 
 class Call(NamedTuple):
     verb: Verb
-    answer: Future[Any]
+    answer: Answer[Any]
 
 
 class SqliteTx:
@@ -104,13 +104,13 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="planrun-ledger-writer", daemon=True)
         self._thread.start()
 
-    def call(self, verb: Verb, *, urgent: bool = False) -> Future[Any]:
-        """Queue a verb. The future gets its answer after the commit, or the reason why there is none."""
+    def call(self, verb: Verb, *, urgent: bool = False) -> Answer[Any]:
+        """Queue a verb. Its answer comes after the commit, or the reason why there is none."""
         call = self._enqueue(verb, urgent=urgent)
         self._bell.put(None)
         return call.answer
 
-    def call_here(self, verb: Verb) -> Future[Any]:
+    def call_here(self, verb: Verb) -> Answer[Any]:
         """As `call`; but it may have been done on this thread when this returns.
 
         An interrupt of this thread, such as Ctrl-C, is passed on: then a verb may be done, and nothing stays locked.
@@ -129,7 +129,7 @@ class Writer:
                 self._leave()
         finally:
             self._leave()  # once more: the interrupt may have hit the first one
-            if not call.answer.done():
+            if not call.answer.done:
                 self._bell.put(None)
         return call.answer
 
@@ -157,13 +157,14 @@ class Writer:
             if self._connection.in_transaction:
                 self._abandon()
             self._turnstile.pass_on()
+            announce(call.answer for call in self._begun)
             self._writing.release()
 
     def _enqueue(self, verb: Verb, *, urgent: bool = False) -> Call:
         closed = LedgerUnavailable("the ledger is closed in this process")
         if self._closed:
             raise closed
-        call = Call(verb, Future())
+        call = Call(verb, Answer())
         (self._urgent if urgent else self._others).append(call)
         if self._ended:  # closed meanwhile, and nobody looks at the queue any more
             self._refuse_waiting(closed)
@@ -197,8 +198,9 @@ class Writer:
 
     def _refuse_waiting(self, error: PlanrunError) -> None:
         while (call := self._next()) is not None:
-            if call.answer.set_running_or_notify_cancel():
-                call.answer.set_exception(error)
+            if call.answer.claim():
+                call.answer.refuse(error)
+                announce([call.answer])
 
     def _batch(self, turn: AbstractContextManager[bool]) -> None:
         """Run what waits, in one transaction, for at most BATCH_S."""
@@ -207,9 +209,11 @@ class Writer:
             self._write(turn)
         except BaseException as error:  # cut off: whoever was begun and has no answer yet learns that it is not known
             for call in self._begun:
-                if not call.answer.done():
-                    call.answer.set_exception(self._unavailable(error))
+                if not call.answer.done:
+                    call.answer.refuse(self._unavailable(error))
             raise
+        finally:
+            announce(call.answer for call in self._begun)
 
     def _write(self, turn: AbstractContextManager[bool]) -> None:
         answers: list[tuple[Call, Any]] = []
@@ -222,9 +226,9 @@ class Writer:
             until = time.monotonic() + BATCH_S
             whole = True
             while len(answers) < BATCH_MAX and (call := self._next()) is not None:
-                if not call.answer.set_running_or_notify_cancel():
+                self._begun.append(call)  # first: an interrupt must find whoever waits for it
+                if not call.answer.claim():
                     continue
-                self._begun.append(call)
                 answers.append((call, self._one(tx, call)))
                 if not self._connection.in_transaction:
                     whole = False
@@ -248,9 +252,9 @@ class Writer:
             self._tell(frozenset(tx.about) if whole else None)
         for call, answer in answers:
             if isinstance(answer, BaseException):
-                call.answer.set_exception(answer)
+                call.answer.refuse(answer)
             else:
-                call.answer.set_result(answer)
+                call.answer.give(answer)
 
     def _tell(self, about: frozenset[str] | None) -> None:
         self._wakeup.touch(about)

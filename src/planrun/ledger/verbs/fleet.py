@@ -53,6 +53,19 @@ def workers_among(tx: Tx, names: Collection[str]) -> list[WorkerRow]:
     return [worker_row(row) for row in tx.rows("workers_among", incarnations=dump(list(names)))]
 
 
+def rates(tx: Tx) -> dict[str, float]:
+    """Jobs per second, by kind, where there is a limit."""
+    return {row["kind"]: row["per_s"] for row in tx.rows("rates")}
+
+
+def set_rate(tx: Tx, kind: str, per_s: float | None) -> None:
+    """Change the limit of a kind; None: it has none."""
+    if per_s is None:
+        tx.rows("drop_meta", k=f"rate:{kind}")
+    else:
+        tx.rows("set_meta", k=f"rate:{kind}", v=per_s)
+
+
 def running(tx: Tx) -> dict[str, int]:
     """How many leases each worker holds."""
     return {row["incarnation"]: row["jobs"] for row in tx.rows("taken")}
