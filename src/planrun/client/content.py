@@ -26,6 +26,7 @@ from planrun.core.inputs import FETCHED, check_fetched
 from planrun.core.messages import SubmitRequest
 from planrun.core.names import CONTENT_KEY, NAME_RULE, digest, is_name
 from planrun.core.routes import check_route
+from planrun.core.spelling import CAPABILITY_RULE, is_capability
 from planrun.core.values import check_json
 
 KEY_CHARS_MAX = 512
@@ -174,7 +175,6 @@ def _check_names(submit: Submit) -> None:
         ("version", submit.version),
         ("namespace", submit.namespace),
         *(("input name", name) for name in _mapping("inputs", submit.inputs)),
-        *(("need", need) for need in _texts("needs", submit.needs)),
     ]
     _mapping("params", submit.params)
     _texts("subscribers", submit.subscribers)
@@ -182,6 +182,9 @@ def _check_names(submit: Submit) -> None:
     for what, name in named:
         if not isinstance(name, str) or not is_name(name):
             raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
+    for need in _texts("needs", submit.needs):
+        if not isinstance(need, str) or not is_capability(need):
+            raise Invalid(f"need {need!r}: use {CAPABILITY_RULE}")
     for what, text in (("key", submit.key), ("request_id", submit.request_id)):
         if text is not None and not (isinstance(text, str) and 0 < len(text) <= KEY_CHARS_MAX and is_utf8(text)):
             raise Invalid(f"{what}: pass text of 1 to {KEY_CHARS_MAX} characters, not {text!r:.80}")

@@ -18,6 +18,7 @@ from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
 from planrun.core.routes import Outlets
+from planrun.core.routing import WARM_AFTER_MS
 from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
@@ -42,17 +43,25 @@ from planrun.transport.embedded import EmbeddedTransport
 log = logging.getLogger(__name__)
 
 
-def open_fleet_ledger(url: str, *, clock: Clock | None = None, broker_prefix: str | None = None) -> FleetLedger:
+def open_fleet_ledger(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    broker_prefix: str | None = None,
+    warm_after_s: float = WARM_AFTER_MS / 1000,
+) -> FleetLedger:
     """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
 
     Args:
         broker_prefix: Of the fleet's own queues; None: it has no broker.
+        warm_after_s: From when on a job fails at once that nobody in the fleet could run.
 
     Raises:
         Invalid, LedgerUnusable: As `open_ledger`.
     """
     outlets = Outlets(programs=False, broker_prefix=broker_prefix)
-    return SqliteFleetLedger(place_of(url), clock or SystemClock.open_system(), outlets=outlets)
+    clock = clock or SystemClock.open_system()
+    return SqliteFleetLedger(place_of(url), clock, outlets=outlets, warm_after_ms=round(warm_after_s * 1000))
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
@@ -110,6 +119,11 @@ def chronicle_of(ledger: Ledger) -> Chronicle:
     if not isinstance(ledger, SqliteLedger):
         raise Invalid("only the process that has the ledger's file open can look after its generations")
     return SqliteChronicle(ledger)
+
+
+def generation_met(ledger: Ledger) -> int:
+    """The highest generation of an orchestrator's ledger that was met there; 0: none yet, or it is a file."""
+    return ledger.generation if isinstance(ledger, RemoteLedger) else 0
 
 
 def store_address(url: str, given: str | None = None, *, settle: bool = False) -> str:

@@ -26,10 +26,11 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.wiring import folder_of, open_transport, scratch_root
+from planrun.wiring import folder_of, generation_met, open_transport, scratch_root
 from planrun.wiring.ground import Ground, open_ground
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
+from planrun.worker.enrolment import Enrolment
 from planrun.worker.environment import job_environment
 from planrun.worker.gates import Gates, Health
 from planrun.worker.inputs import Inputs
@@ -89,9 +90,12 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         keeper = Keeper(transport, clock, options, row.incarnation)
         tools = Tools(ledger, ground.store, clock, keeper, inputs, who=row.name)
         stop = asyncio.Event()
-        duties = asyncio.create_task(_duties_of(tools, options, row, place, scratch).run(stop))
+        beside = [asyncio.create_task(_duties_of(tools, options, row, place, scratch).run(stop))]
         try:
             await ledger.register(row)
+            if place.is_remote:
+                enrolment = Enrolment(ledger, clock, row, generation=partial(generation_met, ledger))
+                beside.append(asyncio.create_task(enrolment.run(stop)))
             _greet(row, catalog, place, level)
             yield Supervisor(
                 options,
@@ -106,7 +110,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             )
         finally:
             stop.set()
-            await duties
+            await asyncio.gather(*beside)
             gates.close()
             await transport.close()
             holds_nothing = await _holds_nothing(ledger, row.incarnation)

@@ -11,7 +11,7 @@ from planrun.core.errors import Invalid
 from planrun.core.inputs import rules_from
 from planrun.core.keeping import IDS_TTL_S, IDS_TTL_S_MIN, JOB_TTL_S
 from planrun.core.kinds import GIB, MIB
-from planrun.core.names import NAME_RULE, is_name
+from planrun.core.spelling import CAPABILITY_RULE, NAME_RULE, is_capability, is_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +74,12 @@ class WorkerOptions:
             given = getattr(self, what)
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise Invalid(f"{what}: pass a list, not {given!r:.80}")  # a lone text is a list of letters
-        for what, names in (("namespace", self.namespaces), ("capability", self.capabilities)):
-            for name in names:
-                if not is_name(name):
-                    raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
+        for name in self.namespaces:
+            if not is_name(name):
+                raise Invalid(f"namespace {name!r}: use {NAME_RULE}")
+        for name in self.capabilities:
+            if not is_capability(name):
+                raise Invalid(f"capability {name!r}: use {CAPABILITY_RULE}")
         for what, least in _LEAST.items():
             number = getattr(self, what)
             if not _is_number(number) or number < least:
