@@ -81,12 +81,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             idle_max=options.slots,
         )
         transport = open_transport(ledger, clock, row, broker=ground.broker, broker_prefix=ground.broker_prefix)
-        inputs = Inputs(
-            rules_from(options.allow_input, store=ground.store_url, is_fleet=place.is_remote),
-            ground.store,
-            bytes_max=options.input_bytes_max,
-            disk_free_bytes_min=options.disk_free_bytes_min,
-        )
+        inputs = _inputs(options, ground, is_fleet=place.is_remote)
         keeper = Keeper(transport, clock, options, row.incarnation)
         tools = Tools(ledger, ground.store, clock, keeper, inputs, who=row.name)
         stop = asyncio.Event()
@@ -145,6 +140,15 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock, *, proves: 
         lock_device=lock.device,
         lock_inode=lock.inode,
         pid=os.getpid(),
+    )
+
+
+def _inputs(options: WorkerOptions, ground: Ground, *, is_fleet: bool) -> Inputs:
+    return Inputs(
+        rules_from(options.allow_input, store=ground.store_url, is_fleet=is_fleet),
+        ground.store,
+        bytes_max=options.input_bytes_max,
+        disk_free_bytes_min=options.disk_free_bytes_min,
     )
 
 
