@@ -188,8 +188,11 @@ def probe_store(store: Store) -> StoreReport:
     return probe(store, SystemClock.open_system().new_id())
 
 
-async def touch_store(store: Store) -> None:
+async def touch_store(store: Store, *, thoroughly: bool = False) -> None:
     """Find out at once whether this process may store there. A store that is away now may be back in time.
+
+    Args:
+        thoroughly: Also what it honours, and say what it does not: for who collects and decides.
 
     Raises:
         StorageError: It refused; says what to do.
@@ -197,7 +200,11 @@ async def touch_store(store: Store) -> None:
     if isinstance(store, FilesystemStore):
         return
     try:
-        await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
+        if not thoroughly:
+            await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
+            return
+        for problem in (await asyncio.to_thread(probe_store, store)).problems:
+            log.warning("%s: %s", store, problem)
     except StorageError as error:
         if not error.is_away:
             raise

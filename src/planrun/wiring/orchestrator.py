@@ -104,7 +104,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             )
             await _declare(ledger, options)
             store = open_shared_store(fleet.store)
-            await touch_store(store)
+            await touch_store(store, thoroughly=True)
             async with (
                 _history(ledger, store, clock, options) as (generations, loops),
                 _open_broker(fleet, clock, generations.number) as broker,

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planrun.core.errors import Invalid
+from planrun.core.inputs import rules_from
 from planrun.core.keeping import IDS_TTL_S, IDS_TTL_S_MIN, JOB_TTL_S
-from planrun.core.kinds import MIB
+from planrun.core.kinds import GIB, MIB
 from planrun.core.spelling import CAPABILITY_RULE, NAME_RULE, is_capability, is_name
 
 LEASE_S = 60.0
@@ -39,6 +40,9 @@ class WorkerOptions:
     job_ttl_s: How long ended jobs stay in the ledger before they are archived, for all workers of the ledger.
     ids_ttl_s: How long the ids of archived jobs are still known, for all workers of the ledger.
     disk_free_bytes_min: Always left free on the scratch disk.
+    allow_input: Where inputs may come from: `https://HOST/PATH`, `https://*.example.org`, `http://…`, `file:/FOLDER`.
+        Empty: `https://*`, which is public addresses alone, and, where only this box hands jobs in, every file.
+    input_bytes_max: What may be fetched for one attempt.
     pass_environment: Further environment variables that job code may see.
 
     Raises:
@@ -64,10 +68,12 @@ class WorkerOptions:
     job_ttl_s: float = JOB_TTL_S
     ids_ttl_s: float = IDS_TTL_S
     disk_free_bytes_min: int = 64 * MIB
+    allow_input: tuple[str, ...] = ()
+    input_bytes_max: int = 64 * GIB
     pass_environment: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for what in ("modules", "import_path", "namespaces", "capabilities", "pass_environment"):
+        for what in ("modules", "import_path", "namespaces", "capabilities", "allow_input", "pass_environment"):
             given = getattr(self, what)
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise Invalid(f"{what}: pass a list, not {given!r:.80}")  # a lone text is a list of letters
@@ -83,9 +89,10 @@ class WorkerOptions:
                 continue
             if not _is_number(number) or number < least:
                 raise Invalid(f"{what} {number!r}: use {least} or more")
-        for what in ("slots", "dedup_size", "disk_free_bytes_min"):
+        for what in ("slots", "dedup_size", "disk_free_bytes_min", "input_bytes_max"):
             if not isinstance(getattr(self, what), int):
                 raise Invalid(f"{what} {getattr(self, what)!r}: use a whole number")
+        rules_from(self.allow_input, is_fleet=True)
         if self.scratch is not None and not isinstance(self.scratch, Path):
             raise Invalid(f"scratch: pass a Path, not {self.scratch!r:.80}")
 
@@ -104,6 +111,7 @@ _LEAST = {
     "job_ttl_s": 0,
     "ids_ttl_s": IDS_TTL_S_MIN,
     "disk_free_bytes_min": 0,
+    "input_bytes_max": 0,
 }
 
 
