@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import io
+import json
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -43,6 +44,7 @@ from planrun.core.presence import Presence
 from planrun.core.why import Why
 from planrun.orchestrator.outbox import DELIVERY_TIMEOUT_S
 from planrun.orchestrator.sweeper import UNSUPPORTED_AFTER_MS
+from planrun.transport.rabbitmq.asyncapi import document as messages_on_the_broker
 from planrun.web.app import EVERY_ROUTE
 from planrun.web.openapi import document
 from planrun.web.problems import FAULTS
@@ -193,7 +195,9 @@ def json_shapes() -> str:
 def fields_of(shape: type) -> Sequence[tuple[str, ...]]:
     """Names and types as a reader of JSON knows them."""
     hints = get_type_hints(shape)
-    names: Sequence[str] = [field.name for field in fields(shape)] if is_dataclass(shape) else list(hints)
+    names: Sequence[str] = (
+        [field.name for field in fields(shape) if field.compare] if is_dataclass(shape) else list(hints)
+    )
     known = {name.lstrip("_"): in_json(hints[name]) for name in names}
     known.update(ADDED.get(shape, {}))
     return [(f"`{name}`", what) for name, what in known.items()]
@@ -323,11 +327,19 @@ def renewed(text: str) -> str:
     return PART.sub(lambda part: f"{part[1]}{PARTS[part[2]]()}\n{part[3]}", text)
 
 
+def asyncapi() -> str:
+    return json.dumps(messages_on_the_broker(), indent=2, sort_keys=True) + "\n"
+
+
+WHOLE: Mapping[str, Callable[[], str]] = {"reference/asyncapi.json": asyncapi}
+
+
 def main(arguments: list[str]) -> int:
     stale = 0
-    for path in sorted(DOCS.rglob("*.md")):
-        text = path.read_text("utf-8")
-        new = renewed(text)
+    for path in sorted({*DOCS.rglob("*.md"), *(DOCS / name for name in WHOLE)}):
+        text = path.read_text("utf-8") if path.exists() else ""
+        whole = WHOLE.get(path.relative_to(DOCS).as_posix())
+        new = whole() if whole is not None else renewed(text)
         if new == text:
             continue
         if arguments == ["--check"]:

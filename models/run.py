@@ -33,6 +33,7 @@ CARRIED_BY = {
     "WITHOUT_OUTBOX": ("src/planrun/ledger/verbs/ending.py", "owe_answer(tx, job_id)"),
     "WITHOUT_SWEEPER": ("src/planrun/orchestrator/expiry.py", "self._ledger.expire("),
     "WITHOUT_STICKY_EXPIRY": ("src/planrun/core/lease.py", "if self.expired or now_ms >= self.trusted_until_ms:"),
+    "WITHOUT_REOFFER": ("src/planrun/orchestrator/dispatcher.py", "await self._recall("),
     "WITHOUT_BARRIER": ("src/planrun/orchestrator/beats.py", "await self._expiry.end(stamp_ms=made_ms, now_ms=now_ms)"),
     "WITHOUT_REARM": ("src/planrun/orchestrator/beats.py", "await self._ledger.rearm(beat_epoch=epoch)"),
     "WITHOUT_INBOX": ("src/planrun/inbox.py", "ON CONFLICT DO NOTHING"),

@@ -22,6 +22,8 @@ TRUSTED = "?filesystem=trusted"  # at the end of an address: the ledger may lie 
 URL_VARIABLE = "PLANRUN_URL"
 TOKEN_VARIABLE = "PLANRUN_TOKEN"
 TOKEN_CHARS_MIN = 16
+STORE_VARIABLE = "PLANRUN_STORE"
+ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # the S3 client reads all other AWS_* variables
 CACHE_VARIABLE = "XDG_CACHE_HOME"
 REMOTE = ("http://", "https://")
 PARAMS_BYTES_MAX = 256 * 1024
@@ -40,7 +42,8 @@ class Place:
         wake: Touched after every commit; readers watch it.
         wakes: The same for those who wait for one job: a folder of files, touched when something happened to it.
         workers: One lock file per worker incarnation.
-        store: Results, as `storage.filesystem` lays them out.
+        store: Results, as `storage.filesystem` lays them out, unless they are somewhere else.
+        store_address: A file that says where else.
         scratch: Default root of the attempts' folders.
         archive: Records of jobs that have left the ledger, a file per day.
         public: Files under their public names, `<namespace>/<name>`.
@@ -84,6 +87,10 @@ class Place:
     @property
     def store(self) -> Path:
         return self._beside("store")
+
+    @property
+    def store_address(self) -> Path:
+        return self._beside("store-address")
 
     @property
     def scratch(self) -> Path:
@@ -167,3 +174,23 @@ def token_from(environment: Mapping[str, str] = os.environ) -> str:
             "such as the output of: openssl rand -hex 16"
         )
     return token
+
+
+def store_from(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """Where results shall lie: as given, else PLANRUN_STORE; empty: nobody said."""
+    return given or environment.get(STORE_VARIABLE, "")
+
+
+def s3_endpoint_from(environment: Mapping[str, str] = os.environ) -> str:
+    """The address of the S3 server; empty: Amazon's.
+
+    Raises:
+        Invalid: Not an address.
+    """
+    for variable in ENDPOINT_VARIABLES:
+        endpoint = environment.get(variable, "")
+        if endpoint and not endpoint.startswith(("http://", "https://")):
+            raise Invalid(f"{variable}: write http(s)://HOST:PORT of the S3 server")
+        if endpoint:
+            return endpoint
+    return ""

@@ -11,7 +11,7 @@ import pytest
 from planrun.core.errors import Invalid
 from planrun.core.keeping import Garbage
 from planrun.core.life import Outcome
-from planrun.core.messages import Result
+from planrun.core.messages import Result, SubmitReply
 from planrun.ledger.contract import Ledger
 
 from .actors import Actors, an_output
@@ -84,6 +84,28 @@ class OutboxContract(LedgerContract):
         await they.succeed(lease)
 
         assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:x"]
+
+    @pytest.mark.parametrize("end", ["failed", "canceled"])
+    async def test_one_who_repeats_a_request_after_any_end_is_owed_that_end(self, they: Actors, end: str) -> None:
+        """A key that failed leads to a new job; a request that failed stays answered."""
+        lease = await they.running(request_id="r1", key="k")
+        await (they.fail(lease, Outcome.PERMANENT) if end == "failed" else they.cancel(lease.job_id))
+        for _ in range(2):
+            await they.submit(request_id="r1", key="k", subscribers=("webhook:late",))
+
+        [(msg_id, body)] = (await they.bodies()).items()
+        assert msg_id == f"result:{lease.job_id}:webhook:late"
+        assert json.loads(body)["result"]["state"] == end
+
+    async def test_callers_who_come_while_it_ends_are_each_owed_the_one_answer(self, they: Actors) -> None:
+        """C59: some join, some are answered; nobody falls between."""
+        lease = await they.running(key="k")
+        routes = [f"webhook:{n}" for n in range(20)]
+        calls = [they.submit(key="k", subscribers=(route,)) for route in routes]
+        replies = await asyncio.gather(*calls[:10], they.succeed(lease), *calls[10:])
+
+        assert {reply.job_id for reply in replies if isinstance(reply, SubmitReply)} == {lease.job_id}
+        assert sorted(await they.bodies()) == sorted(f"result:{lease.job_id}:{route}" for route in routes)
 
     async def test_an_unconfirmed_message_comes_again_byte_for_byte(
         self, they: Actors, ledger: Ledger, clock: ManualClock

@@ -13,6 +13,14 @@ def beats(name: str, old: str, new: str, test: str) -> Fence:
     return Fence(name, "orchestrator/beats.py", old, new, (f"{BEATS}::{test}",))
 
 
+DISPATCHER = "tests/orchestrator/test_dispatcher.py"
+
+
+def offers(name: str, file: str, old: str, new: str, test: str) -> Fence:
+    """A rule about offers."""
+    return Fence(name, file, old, new, (f"{DISPATCHER}::{test}",))
+
+
 FLEET = [
     contract(
         "a heartbeat counts from the moment in which it is processed",
@@ -133,5 +141,110 @@ FLEET = [
         "        if not self._is_armed:\n",
         "        if False:\n",
         (f"{BEATS}::test_without_a_broker_a_new_orchestrator_gives_every_lease_its_full_length_too",),
+    ),
+    offers(
+        "an offer goes out once",
+        "orchestrator/dispatcher.py",
+        "            if offer.job_id in here:\n                return False\n",
+        "",
+        "test_an_offer_that_was_lost_comes_again_after_a_minute_where_the_lane_is_empty",
+    ),
+    offers(
+        "what was lost is offered again",
+        "orchestrator/dispatcher.py",
+        "        self._offered.drop(lane.name, lost)\n",
+        "",
+        "test_an_offer_that_was_lost_comes_again_after_a_minute_where_the_lane_is_empty",
+    ),
+    offers(
+        "after a break everything is offered afresh",
+        "orchestrator/dispatcher.py",
+        "if breaks != self._breaks or",
+        "if",
+        "test_after_the_broker_lost_everything_with_ten_thousand_jobs_in_line_each_starts_once",
+    ),
+    offers(
+        "what is not taken here is shown elsewhere",
+        "orchestrator/dispatcher.py",
+        "return last_ms is None or (",
+        "return last_ms is None or (False and ",
+        "test_a_job_that_one_lane_does_not_take_is_shown_to_another_that_has_room",
+    ),
+    offers(
+        "it is shown elsewhere only after a while",
+        "orchestrator/dispatcher.py",
+        "(has_room and now_ms - last_ms >= ELSEWHERE_AFTER_MS)",
+        "has_room",
+        "test_a_job_that_one_lane_does_not_take_is_shown_to_another_that_has_room",
+    ),
+    offers(
+        "a rate is kept",
+        "orchestrator/dispatcher.py",
+        "self._buckets[offer.kind] = bucket.take(1)",
+        "self._buckets[offer.kind] = bucket",
+        "test_a_rate_is_kept_over_time_and_holds_up_no_other_kind",
+    ),
+    offers(
+        "a kind that used up its rate holds up no other",
+        "orchestrator/dispatcher.py",
+        "if not each.missing and each.kind not in dry",
+        "if not each.missing",
+        "test_a_rate_is_kept_over_time_and_holds_up_no_other_kind",
+    ),
+    offers(
+        "namespaces share a lane",
+        "core/dispatch.py",
+        "order = [(holds.get(name, 0), turns.get(name, -1), name, 0)",
+        "order = [(0, 0, name, 0)",
+        "test_twenty_namespaces_share_a_machine_whatever_they_have_in_line",
+    ),
+    offers(
+        "what runs counts in a namespace's share",
+        "orchestrator/dispatcher.py",
+        "            holds[line.namespace] += line.running if _serves(lane, line) else 0\n",
+        "            pass\n",
+        "test_a_namespace_with_long_jobs_gets_no_more_slots_than_the_others",
+    ),
+    offers(
+        "in a fleet, too, the oldest job has its turn",
+        "orchestrator/dispatcher.py",
+        "oldest_at=oldest_at(self._since_oldest[lane.name, namespace], want)",
+        "oldest_at=None",
+        "test_the_oldest_job_is_one_in_ten_however_urgent_the_others",
+    ),
+    offers(
+        "who takes no work is offered none",
+        "orchestrator/roster.py",
+        'if row.state != "ready":',
+        "if False:",
+        "test_who_drains_or_breaks_is_offered_nothing",
+    ),
+    offers(
+        "a busy machine is offered little",
+        "core/dispatch.py",
+        "PER_FREE_SLOT * free + starts_per_s",
+        "PER_FREE_SLOT * slots",
+        "test_a_machine_that_is_busy_with_a_long_job_is_offered_nothing",
+    ),
+    contract(
+        "a fleet lets its workers register first",
+        "ledger/sqlite/fleet.py",
+        "return self._clock.boot_ms() >= self._warm_from_ms",
+        "return True",
+        "TestFleet::test_an_orchestrator_that_has_just_started_lets_workers_register_first",
+    ),
+    contract(
+        "what is declared counts while it is away",
+        "core/routing.py",
+        "    known += [each.as_worker(now_ms) for each in declared]\n",
+        "",
+        "TestFleet::test_what_a_declared_class_could_run_waits_for_it_however_long_it_is_away",
+    ),
+    contract(
+        "a declaration alone makes no fleet",
+        "core/routing.py",
+        "    if not known:\n        return Cold()\n    known += [each.as_worker(now_ms) for each in declared]\n",
+        "    known += [each.as_worker(now_ms) for each in declared]\n    if not known:\n        return Cold()\n",
+        "TestFleet::test_a_fleet_of_which_nobody_ever_registered_knows_nothing",
     ),
 ]

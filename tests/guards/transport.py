@@ -12,7 +12,82 @@ def keeper(name: str, old: str, new: str, test: str) -> Fence:
     return Fence(name, KEEPER, old, new, (f"tests/worker/test_keeper.py::{test}",))
 
 
+def order(name: str, file: str, old: str, new: str, test: str) -> Fence:
+    """In which order a broker is told things."""
+    return Fence(name, f"transport/rabbitmq/{file}.py", old, new, (f"tests/transport/test_order.py::{test}",))
+
+
 TRANSPORT = [
+    order(
+        "a busy worker's consumer is gone before its last acknowledgement",
+        "intake",
+        "            if lease is not None:\n                await self._intake.started()\n",
+        "",
+        "test_the_consumer_is_gone_before_the_offer_that_fills_the_last_place_is_acknowledged",
+    ),
+    order(
+        "what is given back does not come straight back",
+        "intake",
+        '            await self._intake.rest()\n            await self._say("nack")\n',
+        '            await self._say("nack")\n',
+        "test_before_an_offer_goes_back_nothing_is_consumed_any_more",
+    ),
+    order(
+        "an offer that comes too late is not held",
+        "intake",
+        "        if self._free <= 0:\n            offer_back",
+        "        if False:\n            offer_back",
+        "test_an_offer_that_comes_when_the_room_has_gone_is_not_held",
+    ),
+    order(
+        "evidence that could not be kept is not destroyed",
+        "intake",
+        'await self._say("ack" if kept else "nack")',
+        'await self._say("ack")',
+        "test_a_strange_offer_that_cannot_be_kept_goes_back",
+    ),
+    order(
+        "heartbeats are acknowledged once they are in the ledger",
+        "fleet",
+        "            self._taken = batch[-1][0]\n",
+        "            await self._channel.basic_ack(batch[-1][0], multiple=True)\n",
+        "test_heartbeats_are_acknowledged_once_more_are_asked_for",
+    ),
+    order(
+        "a canceled consumer of heartbeats is a break",
+        "fleet",
+        "        channel.on_consumer_cancel_callbacks.add(lambda _: self._break())\n",
+        "",
+        "test_whatever_interrupts_heartbeats_is_one_break_and_what_came_before_is_void",
+    ),
+    order(
+        "a closed channel of heartbeats is a break",
+        "fleet",
+        "        channel.closing.add_done_callback(lambda _: self._break())\n",
+        "",
+        "test_whatever_interrupts_heartbeats_is_one_break_and_what_came_before_is_void",
+    ),
+    order(
+        "heartbeats before a break are void",
+        "fleet",
+        "        if self.is_over:  # broken meanwhile\n            return ()\n",
+        "",
+        "test_whatever_interrupts_heartbeats_is_one_break_and_what_came_before_is_void",
+    ),
+    order(
+        "what was returned has not arrived",
+        "sender",
+        "                except PublishError:  # returned\n                    return False\n",
+        "                except PublishError:  # returned\n                    return True\n",
+        "test_what_was_returned_has_not_arrived",
+    ),
+    order(
+        "what is sent must be routed",
+        "sender",
+        "mandatory=True",
+        "mandatory=False",
+        "test_what_is_confirmed_has_arrived",
+    ),
     keeper(
         "a heartbeat that has only arrived revives nothing",
         "holding.belief.confirmed(sent_ms=sent_ms, now_ms=now_ms)",

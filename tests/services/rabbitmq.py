@@ -42,6 +42,11 @@ class RabbitMQ:
     def url(self) -> str:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
 
+    @property
+    def log(self) -> str:
+        """What it has written down so far."""
+        return "".join(path.read_text(errors="replace") for path in sorted((self._folder / "log").glob("*.log")))
+
     def start(self) -> None:
         """Until it answers."""
         if self._epmd is None:

@@ -110,13 +110,15 @@ class S3Server(ABC):
 
 
 class Ministack(S3Server):
-    """It believes every caller, whatever the credentials."""
+    """It believes every caller, whatever the credentials; links it checks."""
 
     def _command(self) -> list[str]:
         return [sys.executable, "-m", "ministack"]
 
     def _environment(self) -> dict[str, str]:
         return {
+            "AWS_ACCESS_KEY_ID": KEY_ID,  # of links that are signed: there it does look
+            "AWS_SECRET_ACCESS_KEY": SECRET,
             "GATEWAY_PORT": str(self.port),
             "BIND_HOST": "127.0.0.1",
             "S3_PERSIST": "1",

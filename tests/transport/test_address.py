@@ -24,7 +24,7 @@ def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
 def test_what_planrun_reads_of_the_query_is_not_passed_on() -> None:
     broker = broker_at("amqps://broker/?queues=classic&cafile=/ca.pem", "pr")
 
-    assert (broker.url, broker.topology.queue_type) == ("amqps://broker/?cafile=%2Fca.pem", "classic")
+    assert (broker.url, broker.topology.queue_type) == ("amqps://broker/?cafile=%2Fca.pem&heartbeat=10", "classic")
     assert broker_at("amqp://broker", "pr").topology.queue_type == "quorum"
 
 

@@ -21,7 +21,7 @@ from planrun.config import Place, place_of, url_from
 from planrun.core.errors import Invalid, PlanrunError
 from planrun.core.pauses import Pause, pause_in_words
 from planrun.core.presence import Presence
-from planrun.wiring import ledger_facts
+from planrun.wiring import folder_of, ledger_facts, open_store, probe_store
 from planrun.worker.catalog import open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.isolation import probe
@@ -75,6 +75,8 @@ def check(
     level = probe()
     findings.add("isolation", level.sentence, level.value)
     _look_at_disk(findings, scratch or place.scratch)
+    if not place.is_remote:
+        _look_at_store(findings, url)
     _look_at_rights(findings, (place.ledger.parent, place.store, place.logs, scratch or place.scratch))
     if modules:
         _look_at_modules(findings, modules, (*import_path, Path.cwd()), capability)
@@ -124,6 +126,21 @@ def _look_at_disk(findings: Findings, scratch: Path) -> None:
         f"{scratch}, {size(disk.free)} free of {size(disk.total)}",
         {"path": str(scratch), "free_bytes": disk.free, "total_bytes": disk.total},
     )
+
+
+def _look_at_store(findings: Findings, url: str | None) -> None:
+    """A folder is looked at with the others; a bucket is tried out, since servers differ."""
+    try:
+        store = open_store(url_from(url))
+        findings.add("results", str(store), {"store": str(store)})
+        if folder_of(store) is not None:
+            return
+        report = probe_store(store)
+    except PlanrunError as error:
+        findings.problems.append(str(error))
+        return
+    findings.add("store honours", report.sentence, asdict(report))
+    findings.problems.extend(report.problems)
 
 
 def _look_at_rights(findings: Findings, folders: Sequence[Path]) -> None:

@@ -20,6 +20,7 @@ from planrun.cli.worker import WorkerFlags
 from planrun.client import AsyncClient
 from planrun.config import place_of, token_from, url_from
 from planrun.core.errors import Invalid
+from planrun.wiring import open_store
 
 if TYPE_CHECKING:
     from planrun.web.server import HttpServer
@@ -52,8 +53,9 @@ def up(
     flags.options(modules)  # what cannot be right is said here, not by a child that is started again and again
     with_client(url, _touch, may_create=True)
     place = place_of(url_from(url))
+    store = open_store(url_from(url), flags.store, settle=True)  # before the API: it is to find it
     api = None if no_http else _open_api(url_from(url), listening)
-    say(f"ledger {place.ledger}, results {place.store}, logs {place.logs}, scratch {flags.scratch or place.scratch}")
+    say(f"ledger {place.ledger}, results in {store}, logs {place.logs}, scratch {flags.scratch or place.scratch}")
     keeper = Keeper([sys.executable, "-m", "planrun.cli", "worker", *_of_worker(TOKENS.get()[1:])])
     if api is None:
         return keeper.run()

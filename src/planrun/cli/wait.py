@@ -7,6 +7,7 @@ import contextlib
 import json as json_module
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -50,15 +51,48 @@ def wait(
     return next((status for status in statuses if status is not Exit.FINISHED), Exit.FINISHED)
 
 
-def result(job: JobId, /, *, json: AsJson = False, url: Url = None) -> int:
-    """Print the answer of an ended job, without waiting.
+def result(
+    job: JobId,
+    /,
+    *,
+    save: Annotated[Path | None, Parameter(show_default=False)] = None,
+    json: AsJson = False,
+    url: Url = None,
+) -> int:
+    """Print the answer of an ended job, without waiting; with --save, also fetch its files.
 
     For example:
 
       planrun result my-request-7 --json | jq -r .outputs.preview.path
+      planrun result my-request-7 --save results/
+
+    Args:
+        save: Folder for copies of its files, each under its name in the store. They are verified.
     """
     answer = with_client(url, lambda client: client.result(job))
+    if save is not None:
+        save_files(answer, save)
     return print_answer(answer, as_json=json)
+
+
+def save_files(answer: Answer, folder: Path) -> None:
+    """Copy all files of an answer into a folder, which is made if need be, and say where they are.
+
+    Raises:
+        Invalid: No such folder can be made.
+        StorageError: A file could not be fetched or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Invalid(f"--save {folder}: {error.strerror}; choose another folder") from None
+    taken: set[str] = set()
+    for name, output in answer.outputs.items():
+        file = output.key.rpartition("/")[2]
+        target = folder / (name if file in taken else file)
+        taken.add(target.name)
+        output.save(target)
+        print(f"saved {target}", file=sys.stderr)
 
 
 async def waiting(client: AsyncClient, job: str, timeout_s: float | None) -> Answer:

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from planrun.cli.asking import Modules, Url
-from planrun.config import url_from
+from planrun.config import STORE_VARIABLE, url_from
 from planrun.core.errors import Invalid
 from planrun.worker.options import WorkerOptions
 
@@ -47,6 +47,14 @@ class WorkerFlags:
     scratch: Annotated[
         Path | None, _option("Folder for the jobs' scratch; without it, beside the ledger.", show_default=False)
     ] = None
+    store: Annotated[
+        str,
+        Parameter(
+            env_var=STORE_VARIABLE,
+            help="Where results go: s3://BUCKET/PREFIX, or a folder (absolute path); without it, beside the ledger.",
+            show_default=False,
+        ),
+    ] = DEFAULTS.store
     isolation: Annotated[str, _option("How surely a job's processes die: auto, or force full, subreaper or group.")] = (
         DEFAULTS.isolation
     )
@@ -71,6 +79,13 @@ class WorkerFlags:
     disk_free_bytes_min: Annotated[int, _option("Bytes that always stay free on the scratch disk.")] = (
         DEFAULTS.disk_free_bytes_min
     )
+    allow_input: Annotated[
+        tuple[str, ...],
+        _repeated("--allow-input", "Where inputs may come from: https://HOST/PATH, http://…, file:/FOLDER."),
+    ] = DEFAULTS.allow_input
+    input_bytes_max: Annotated[int, _option("Bytes of inputs that are fetched for one attempt at most.")] = (
+        DEFAULTS.input_bytes_max
+    )
     pass_environment: Annotated[
         tuple[str, ...], _repeated("--pass-environment", "An environment variable that job code may see.")
     ] = DEFAULTS.pass_environment
@@ -92,6 +107,7 @@ class WorkerFlags:
             lease_s=self.lease_s,
             capabilities=self.capabilities,
             scratch=None if self.scratch is None else self.scratch.absolute(),
+            store=self.store,
             isolation=self.isolation,
             proof_of_death=not self.no_proof,
             dedup_size=self.dedup_size,
@@ -102,6 +118,8 @@ class WorkerFlags:
             job_ttl_s=self.job_ttl_s,
             ids_ttl_s=self.ids_ttl_s,
             disk_free_bytes_min=self.disk_free_bytes_min,
+            allow_input=self.allow_input,
+            input_bytes_max=self.input_bytes_max,
             pass_environment=self.pass_environment,
         )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from planrun.core.errors import StorageError
+from planrun.core.errors import ResultGone, StorageError
 from planrun.core.life import Reason, State
 from planrun.core.messages import Failure, Output, Result
 from planrun.storage.contract import Store
@@ -28,6 +28,7 @@ class OutputFile:
     sha256: str
     bytes: int
     _path: Path | None = field(repr=False)
+    _store: Store = field(repr=False, compare=False)
 
     @property
     def path(self) -> Path:
@@ -37,8 +38,38 @@ class OutputFile:
             StorageError: The file is not on this box, or no longer kept.
         """
         if self._path is None:
-            raise StorageError(f"{self.key} cannot be read on this box: the file is elsewhere, or no longer kept")
+            raise StorageError(
+                f"{self.key} cannot be read on this box: it is elsewhere, or no longer kept; save() fetches a copy"
+            )
         return self._path
+
+    def save(self, target: Path) -> None:
+        """Copy it to a local file, verified against its digest; there is the whole file at once, or an error.
+
+        Blocks as long as that takes.
+
+        Raises:
+            StorageError: The store does not answer, or no longer has it; or it cannot be written there.
+        """
+        part = target.with_name(f".{target.name[:200]}.{self.sha256[:16]}.part")
+        self._store.get(self.key, part, sha256=self.sha256)
+        try:
+            part.rename(target)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise StorageError(f"{target} cannot be written: {error.strerror}; choose another place") from None
+
+    def link(self, *, ttl_s: float) -> str | None:
+        """An address at which anybody may read it for so many seconds; None: its store has none.
+
+        Raises:
+            StorageError: The store does not answer.
+            ResultGone: It no longer has it.
+        """
+        link = self._store.url_of(self.key, ttl_s=ttl_s)
+        if link is not None and self._store.head(self.key) is None:
+            raise ResultGone(f"{self.key} is no longer kept; submit the job again")
+        return link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,4 +136,4 @@ def answer_of(result: Result, store: Store) -> Answer:
 
 
 def _file_of(output: Output, store: Store) -> OutputFile:
-    return OutputFile(output.key, output.sha256, output.bytes, store.local_path(output.key))
+    return OutputFile(output.key, output.sha256, output.bytes, store.local_path(output.key), store)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from planrun.core.flows import Astray
+from planrun.core.machines import MachineClass
 from planrun.core.messages import RenewRequest, Standing, WorkerRow
 from planrun.ledger.contract import Ledger
 
@@ -24,7 +25,7 @@ class FleetLedger(Ledger, Protocol):
         """A new epoch of the heartbeats; whoever had an older one re-arms nothing any more.
 
         Returns:
-            A number above all earlier ones, also those that were given out before a restore.
+            One more than the last. A ledger that was restored counts again, in another generation.
         """
         ...
 
@@ -42,6 +43,18 @@ class FleetLedger(Ledger, Protocol):
 
     async def workers_among(self, names: Collection[str]) -> list[WorkerRow]:
         """Those of the names that are incarnations of workers."""
+        ...
+
+    async def rates(self) -> dict[str, float]:
+        """How many jobs per second may be offered, by kind; the others as fast as they can be taken."""
+        ...
+
+    async def set_rate(self, kind: str, per_s: float | None) -> None:
+        """From now on; None: without a limit."""
+        ...
+
+    async def declare(self, classes: Sequence[MachineClass]) -> None:
+        """What the fleet can do even while no such machine is up: these classes, and no others."""
         ...
 
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:

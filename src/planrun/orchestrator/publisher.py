@@ -7,6 +7,8 @@
 Only this module writes there. Who is to write a name holds its group, asks the ledger whose the name is,
 copies, asks again, renames, and asks once more. So of two jobs the later one's file stands there in the
 end, whichever finished first; and a holder that is frozen in between keeps only its own group waiting.
+
+A store that can copy by itself does so instead, to `_public/<namespace>/<name>` in its bucket; the rest is the same.
 """
 
 from __future__ import annotations
@@ -85,18 +87,23 @@ class Publisher:
         self._stopping.set()
 
     async def _write(self, result: Result, route: Publish, output: Output, staged: Path) -> Said:
-        superseded = Said(What.SUPERSEDED, f"{route.name}: a later job has that name")
-        if not await self._is_ours(result, route):
-            return superseded
+        if await self._is_ours(result, route) and await self._place(result, route, output, staged):
+            trip("publish:renamed")
+            if await self._is_ours(result, route):
+                return Said(What.PUBLISHED, route.name)
+        return Said(What.SUPERSEDED, f"{route.name}: a later job has that name")
+
+    async def _place(self, result: Result, route: Publish, output: Output, staged: Path) -> bool:
+        """False: the name is not ours any more, and what was copied is overwritten by who holds the group next."""
+        if await asyncio.to_thread(self._store.copy_public, output.key, f"{result.namespace}/{route.name}"):
+            return True
         await asyncio.to_thread(self._copy, output, staged)
         trip("publish:copied")
         if not await self._is_ours(result, route):
-            return superseded  # what was copied is overwritten by whoever holds the group next
+            return False
         trip("publish:before-rename")
-        target = self._root / result.namespace / route.name
-        await asyncio.to_thread(self._rename, staged, target)
-        trip("publish:renamed")
-        return Said(What.PUBLISHED, route.name) if await self._is_ours(result, route) else superseded
+        await asyncio.to_thread(self._rename, staged, self._root / result.namespace / route.name)
+        return True
 
     async def _is_ours(self, result: Result, route: Publish) -> bool:
         return await self._ledger.holder_of(result.namespace, route.name) == result.job_id

@@ -72,6 +72,14 @@ class Store(Protocol):
         """
         ...
 
+    def copy_public(self, key: str, name: str) -> bool:
+        """Let a copy stand under a public name, `<namespace>/<name>`, instead of what stands there.
+
+        Returns:
+            False: people look for names in a folder, where who calls has to put it.
+        """
+        ...
+
     def delete(self, key: str) -> None: ...
 
     def keys(self, prefix: str) -> Iterator[str]:

@@ -37,25 +37,32 @@ _PRUNE_RACES_MAX = 100
 
 
 class FilesystemStore:
-    """A `Store` in one folder of a local disk. Several processes may use it at once."""
+    """A `Store` in one folder of a local disk. Several processes may use it at once.
+
+    Attributes:
+        root: The folder.
+    """
 
     def __init__(self, root: Path) -> None:
-        self._root = root.absolute()
+        self.root = root.absolute()
+
+    def __str__(self) -> str:
+        return str(self.root)
 
     def put(self, prefix: str, name: str, source: Path, *, may_go_on: Callable[[], bool]) -> Stored:
         """See `Store.put`."""
         check_prefix(prefix)
         check_key(f"{prefix}{name}")
         trip("upload:begin")
-        folder = self._root / _STAGING / prefix
-        with in_words(f"cannot store {name}", self._root), self._pruned(folder):
+        folder = self.root / _STAGING / prefix
+        with in_words(f"cannot store {name}", self.root), self._pruned(folder):
             staged = _inside(folder, _open_staged)
             try:
                 sha256, size = _copy_hashed(source, staged, may_go_on)
                 key = object_key(prefix, sha256, name)
                 ask(may_go_on)
                 trip("upload:before-rename")
-                self._publish(staged, self._root / key, size)
+                self._publish(staged, self.root / key, size)
             finally:
                 staged.unlink(missing_ok=True)
         return Stored(key, sha256, size)
@@ -63,8 +70,8 @@ class FilesystemStore:
     def head(self, key: str) -> int | None:
         """See `Store.head`."""
         check_key(key)
-        with in_words(f"cannot look at {key}", self._root):
-            return _size_of(self._root / key)
+        with in_words(f"cannot look at {key}", self.root):
+            return _size_of(self.root / key)
 
     def get(self, key: str, target: Path, *, sha256: str, before_chunk: Callable[[], None] = lambda: None) -> None:
         """See `Store.get`. Nothing is left at `target` after an error."""
@@ -72,7 +79,7 @@ class FilesystemStore:
         with in_words(f"cannot copy {key} to {target}", target.parent):
             try:
                 with target.open("wb", buffering=0) as out:
-                    found, _ = _pour(self._root / key, out.fileno(), before_chunk)
+                    found, _ = _pour(self.root / key, out.fileno(), before_chunk)
                 if found != sha256:
                     raise StorageError(
                         f"{key} is damaged: its digest is {found}, not {sha256}; restore it from a backup"
@@ -83,19 +90,19 @@ class FilesystemStore:
 
     def local_path(self, key: str) -> Path | None:
         """See `Store.local_path`."""
-        return self._root / key if self.head(key) is not None else None
+        return self.root / key if self.head(key) is not None else None
 
     def put_if_absent(self, key: str, data: bytes) -> bytes:
         """See `Store.put_if_absent`. A hard link fails where a name is taken, and complete bytes alone get one."""
         check_key(key)
-        target = self._root / key
-        folder = self._root / _STAGING / Path(key).parent
+        target = self.root / key
+        folder = self.root / _STAGING / Path(key).parent
 
         def link(_folder: Path) -> None:
             with suppress(FileExistsError):
                 os.link(staged, target)
 
-        with in_words(f"cannot create {key}", self._root), self._pruned(folder):
+        with in_words(f"cannot create {key}", self.root), self._pruned(folder):
             staged = _inside(folder, _open_staged)
             try:
                 _write_durably(staged, data)
@@ -108,9 +115,9 @@ class FilesystemStore:
     def read(self, key: str) -> bytes | None:
         """See `Store.read`."""
         check_key(key)
-        with in_words(f"cannot read {key}", self._root):
+        with in_words(f"cannot read {key}", self.root):
             try:
-                return (self._root / key).read_bytes()
+                return (self.root / key).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -119,11 +126,17 @@ class FilesystemStore:
         check_key(key)
         return None
 
+    def copy_public(self, key: str, name: str) -> bool:
+        """See `Store.copy_public`. False: what people may edit is no object."""
+        check_key(key)
+        check_key(name)
+        return False
+
     def delete(self, key: str) -> None:
         """Remove an object or an unfinished upload, and the folders that this leaves empty."""
         check_key(key.removeprefix(f"{_STAGING}/"))
-        path = self._root / key
-        with in_words(f"cannot delete {key}", self._root):
+        path = self.root / key
+        with in_words(f"cannot delete {key}", self.root):
             path.unlink(missing_ok=True)
             with suppress(FileNotFoundError):  # somebody else pruned that one, too
                 fsync_folder(self._prune(path.parent))
@@ -135,10 +148,10 @@ class FilesystemStore:
         """
         if prefix:
             check_prefix(prefix)
-        with in_words(f"cannot list {prefix or 'the store'}", self._root):
-            yield from self._walk(self._root / prefix)
+        with in_words(f"cannot list {prefix or 'the store'}", self.root):
+            yield from self._walk(self.root / prefix)
             if prefix:
-                yield from self._walk(self._root / _STAGING / prefix)
+                yield from self._walk(self.root / _STAGING / prefix)
 
     def _publish(self, staged: Path, target: Path, size: int) -> None:
         """Give complete, durable bytes their name. An object that is there already is never touched."""
@@ -168,10 +181,10 @@ class FilesystemStore:
         """Make a name durable. All parents, not only new ones: their maker may not have come to its own fsync yet."""
         for folder in target.parents:
             fsync_folder(folder)
-            if folder == self._root:
+            if folder == self.root:
                 break
         with suppress(PermissionError):  # then the root stood before us, and its name is durable
-            fsync_folder(self._root.parent)
+            fsync_folder(self.root.parent)
 
     @contextmanager
     def _pruned(self, folder: Path) -> Iterator[None]:
@@ -182,7 +195,7 @@ class FilesystemStore:
 
     def _prune(self, folder: Path) -> Path:
         """Remove empty folders upwards. Returns the first that stays."""
-        while folder != self._root:
+        while folder != self.root:
             try:
                 folder.rmdir()
             except FileNotFoundError:
@@ -201,7 +214,7 @@ class FilesystemStore:
             if entry.is_dir(follow_symlinks=False):
                 yield from self._walk(Path(entry.path))
             else:
-                yield Path(entry.path).relative_to(self._root).as_posix()
+                yield Path(entry.path).relative_to(self.root).as_posix()
 
 
 def _open_staged(folder: Path) -> Path:

@@ -13,6 +13,7 @@ from planrun.core.errors import StorageError
 
 CHUNK_BYTES = 1024 * 1024
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_AWAY = (errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN)  # a network filesystem
 
 
 def chunks_of(source: Path, before_chunk: Callable[[], None]) -> Iterator[memoryview]:
@@ -47,4 +48,4 @@ def in_words(what: str, disk: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise StorageError(f"{what}: the disk of {disk} is full; make room there", disk_full=True) from error
-        raise StorageError(f"{what}: {error}") from error
+        raise StorageError(f"{what}: {error}", is_away=error.errno in _AWAY) from error

@@ -18,6 +18,7 @@ from planrun.storage.contract import Store
 
 RACERS = 8
 _FOLDER = "_probe"  # no namespace begins like this
+TOUCHED = f"{_FOLDER}/touched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,16 @@ class StoreReport:
     creates_once: bool
     lists_at_once: bool
     keeps_bytes: bool
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        seen = (
+            ("what is written comes back", self.keeps_bytes),
+            ("create-only", self.creates_once),
+            ("listings at once", self.lists_at_once),
+        )
+        return ", ".join(f"{'' if is_so else 'NOT '}{what}" for what, is_so in seen)
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -69,6 +69,10 @@ class RemoteStore:
         """See `Store.read`."""
         self._refuse(key)
 
+    def copy_public(self, key: str, name: str) -> bool:
+        """See `Store.copy_public`."""
+        self._refuse(key)
+
     def head(self, key: str) -> int | None:
         """See `Store.head`."""
         self._refuse(key)

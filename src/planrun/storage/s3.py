@@ -17,6 +17,7 @@ Credentials and server come from the usual AWS_* variables, which the S3 client 
 from __future__ import annotations
 
 import hashlib
+import mimetypes
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -98,14 +99,18 @@ class S3Store:
                 size += len(chunk)
         stored = Stored(object_key(prefix, digest.hexdigest(), name), digest.hexdigest(), size)
         sent = _sent(source, stored, may_go_on)
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"  # for who follows a link
         with self._in_words(what):
             if size <= PART_BYTES_MIN:
-                obstore.put(self._bucket, stored.key, b"".join(sent), use_multipart=False)
+                obstore.put(
+                    self._bucket, stored.key, b"".join(sent), attributes={"Content-Type": kind}, use_multipart=False
+                )
             else:
                 obstore.put(
                     self._bucket,
                     stored.key,
                     sent,
+                    attributes={"Content-Type": kind},
                     use_multipart=True,
                     chunk_size=max(PART_BYTES_MIN, -(-size // PARTS_MAX)),
                     max_concurrency=PARTS_AT_ONCE_MAX,
@@ -186,16 +191,13 @@ class S3Store:
         with self._in_words(f"cannot sign a link to {key}"):
             return obstore.sign(self._bucket, "GET", key, timedelta(seconds=ttl_s))
 
-    def copy_public(self, key: str, name: str) -> None:
-        """Let a copy of an object stand at `_public/<name>`, instead of what stands there. The server copies.
-
-        Args:
-            name: `<namespace>/<public name>`.
-        """
+    def copy_public(self, key: str, name: str) -> bool:
+        """See `Store.copy_public`. The server copies, to `_public/<name>`; servers take up to 5 GB for that."""
         _check_s3_key(key)
         _check_s3_key(name)
         with self._in_words(f"cannot publish {name}"):
             obstore.copy(self._bucket, key, f"{PUBLIC}/{name}")
+        return True
 
     def delete(self, key: str) -> None:
         """Remove an object."""
@@ -227,7 +229,7 @@ class S3Store:
 
 
 def _sent(source: Path, stored: Stored, may_go_on: Callable[[], bool]) -> Iterator[bytes]:
-    """The bytes to send. Ends only if they are those whose digest is in the key, and the lease still holds."""
+    """The bytes to send. Ends only if the lease still holds, and they are those whose digest is in the key."""
     digest, count = hashlib.sha256(), 0
     with in_words(f"cannot store {source.name}", source.parent):
         for chunk in chunks_of(source, lambda: ask(may_go_on)):
@@ -238,7 +240,6 @@ def _sent(source: Path, stored: Stored, may_go_on: Callable[[], bool]) -> Iterat
             yield bytes(chunk)
     if digest.hexdigest() != stored.sha256:
         raise StorageError(f"{source} changed while it was stored: something still writes to it")
-    ask(may_go_on)
     trip("upload:before-complete")
 
 

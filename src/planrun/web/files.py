@@ -7,7 +7,7 @@ import mimetypes
 import os
 import re
 
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 
 from planrun.client.answer import OutputFile
 from planrun.core.errors import StorageError
@@ -18,11 +18,16 @@ from planrun.web.problems import NO_OUTPUT, NO_RANGE, RESULT_GONE, Refused
 RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 # Bytes of a job, shown by a browser under this server's address: they may not act there.
 HARMLESS = {"content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; media-src 'self'"}
+LINK_TTL_S = 600.0  # to begin in; what has begun goes on
 FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 
 async def output(call: Call, *, query: JobQuery) -> Response:
-    """One kept file, whole or one range of it. Its bytes never change, so that it may be cached for ever."""
+    """One kept file, whole or one range of it. Its bytes never change, so that it may be cached for ever.
+
+    Where results are in a bucket the answer is a redirect to an address there, good for ten minutes. It needs no token:
+    do not send yours along.
+    """
     job = await call.job(query.namespace)
     name = call.request.path_params["output"]
     files = (await job.result()).outputs
@@ -33,6 +38,9 @@ async def output(call: Call, *, query: JobQuery) -> Response:
     headers = {"etag": f'"{file.sha256}"', **FOR_EVER, **HARMLESS}
     if headers["etag"] in call.request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
+    link = await asyncio.to_thread(file.link, ttl_s=LINK_TTL_S)
+    if link is not None:
+        return RedirectResponse(link, 307, headers={"cache-control": "no-store"})
     _settle_range(call, file)
     status = await asyncio.to_thread(_look, file)
     kind = mimetypes.guess_type(file.key)[0] or "application/octet-stream"

@@ -11,12 +11,11 @@ from typing import Any
 import msgspec
 
 from planrun.core.problems import Problem
+from planrun.core.shapes import REF, schemas_of
 from planrun.web.problems import Fault
 from planrun.web.routes import TEXT, Route
 
-REF = "#/components/schemas/{name}"
 PLACE = re.compile(r"{([a-z_]+)}")
-FIELD = re.compile(r"([a-z_]+(?:, [a-z_]+)*): (.*)")
 IN = {"query": "query", "headers": "header"}
 PLACES = {
     "job": "Job id, or the request id of its submit.",
@@ -28,9 +27,7 @@ PLACES = {
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """All of it, as plain data."""
     structs = {kind for route in routes for kind in _structs(route)} | {Problem}
-    _, schemas = msgspec.json.schema_components(sorted(structs, key=lambda kind: kind.__name__), ref_template=REF)
-    for kind in structs:
-        _explain(schemas, kind)
+    schemas = schemas_of(structs)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
@@ -144,30 +141,3 @@ def _problem(faults: Iterable[Fault]) -> dict[str, Any]:
         "description": "; ".join(f"{fault.slug}: {fault.title}" for fault in faults),
         "content": {"application/problem+json": {"schema": {"$ref": REF.format(name=Problem.__name__)}}},
     }
-
-
-def _explain(schemas: dict[str, Any], kind: type[msgspec.Struct]) -> None:
-    """Docstrings to where a reader of the document looks for them: each field's own words beside it."""
-    schema = schemas[kind.__name__]
-    about = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:")[0].strip()
-    schema.pop("description", None)
-    if about:
-        schema["description"] = about
-    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
-    for field, words in _field_words(kind).items():
-        if field in names:
-            schema["properties"][names[field]]["description"] = words
-
-
-def _field_words(kind: type) -> dict[str, str]:
-    words: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:")[2] if "__doc__" in vars(base) else ""
-        fields: list[str] = []
-        for line in inspect.cleandoc(section).splitlines():
-            if (found := FIELD.match(line)) is not None:
-                fields = found[1].split(", ")
-                words |= dict.fromkeys(fields, found[2])
-            else:
-                words |= {field: f"{words[field]} {line.strip()}".strip() for field in fields}
-    return words

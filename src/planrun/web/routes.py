@@ -121,7 +121,7 @@ ROUTES = (
         "GET",
         f"{JOB}/outputs/{{output}}",
         files.output,
-        {200: ANY_BYTES, 206: ANY_BYTES, 304: None},
+        {200: ANY_BYTES, 206: ANY_BYTES, 304: None, 307: None},
         (NO_OUTPUT, NOT_ENDED, NO_RANGE),
     ),
     Route("GET", f"{JOB}/events", jobs.events, {200: EventPage}),

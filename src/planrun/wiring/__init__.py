@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import ssl
 from pathlib import Path
 from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of, token_from
-from planrun.core.errors import Invalid
+from planrun.config import Place, place_of, s3_endpoint_from, store_from, token_from
+from planrun.core.errors import Invalid, StorageError
 from planrun.core.fleet import Fleet
 from planrun.core.flows import lane_of
 from planrun.core.messages import WorkerRow
 from planrun.core.names import digest
 from planrun.core.offers import OfferQuery
 from planrun.core.routes import Outlets
+from planrun.core.routing import WARM_AFTER_MS
 from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
@@ -28,25 +31,37 @@ from planrun.ledger.sqlite.fleet import SqliteFleetLedger
 from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
+from planrun.storage.address import address_for, read_address
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
+from planrun.storage.probe import TOUCHED, StoreReport, probe
 from planrun.storage.remote import RemoteStore
 from planrun.tls import client_context
 from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
+log = logging.getLogger(__name__)
 
-def open_fleet_ledger(url: str, *, clock: Clock | None = None, broker_prefix: str | None = None) -> FleetLedger:
+
+def open_fleet_ledger(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    broker_prefix: str | None = None,
+    warm_after_s: float = WARM_AFTER_MS / 1000,
+) -> FleetLedger:
     """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
 
     Args:
         broker_prefix: Of the fleet's own queues; None: it has no broker.
+        warm_after_s: From when on a job fails at once that nobody in the fleet could run.
 
     Raises:
         Invalid, LedgerUnusable: As `open_ledger`.
     """
     outlets = Outlets(programs=False, broker_prefix=broker_prefix)
-    return SqliteFleetLedger(place_of(url), clock or SystemClock.open_system(), outlets=outlets)
+    clock = clock or SystemClock.open_system()
+    return SqliteFleetLedger(place_of(url), clock, outlets=outlets, warm_after_ms=round(warm_after_s * 1000))
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
@@ -106,31 +121,89 @@ def chronicle_of(ledger: Ledger) -> Chronicle:
     return SqliteChronicle(ledger)
 
 
-def open_store(url: str) -> Store:
-    """Open the store that belongs to the ledger at an address, as a client sees it."""
+def generation_met(ledger: Ledger) -> int:
+    """The highest generation of an orchestrator's ledger that was met there; 0: none yet, or it is a file."""
+    return ledger.generation if isinstance(ledger, RemoteLedger) else 0
+
+
+def store_address(url: str, given: str | None = None, *, settle: bool = False) -> str:
+    """Where the results of the ledger at an address lie: a store's own address.
+
+    Args:
+        given: Where they shall lie; None: PLANRUN_STORE, else what was settled before, else beside the ledger.
+        settle: This process will store there: others are to find it.
+
+    Raises:
+        Invalid: Not the address of a store, or the ledger's results are in another one.
+    """
+    return address_for(place_of(url), store_from(given), settle=settle)
+
+
+def open_store(url: str, given: str | None = None, *, settle: bool = False) -> Store:
+    """Open the store that belongs to the ledger at an address; of an orchestrator's, what a client sees.
+
+    Args and errors are those of `store_address`.
+    """
     place = place_of(url)
     if place.is_remote:
         return RemoteStore(place.url, token=token_from(), tls=_tls(place))
-    return FilesystemStore(place.store)
-
-
-def folder_of(store: str) -> Path | None:
-    """The folder of a fleet's store, if it is one."""
-    return None if "://" in store else Path(store)
+    return open_shared_store(store_address(url, given, settle=settle))
 
 
 def open_shared_store(address: str) -> Store:
-    """Open the store of a fleet.
+    """Open a store by its own address. Nothing is asked of it yet.
 
     Raises:
-        Invalid: Not an address of one.
+        Invalid: Not an address of one, or its packages are missing.
     """
-    folder = folder_of(address)
-    if folder is None or not folder.is_absolute():
-        raise Invalid(
-            f"store {address}: use s3://BUCKET/PREFIX, or the absolute path of a folder that every machine sees"
-        )
-    return FilesystemStore(folder)
+    where = read_address(address)
+    if isinstance(where, Path):
+        return FilesystemStore(where)
+    try:
+        # Not everybody has it, and nobody else must load it.
+        from planrun.storage.s3 import S3Store  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "obstore":
+            raise
+        raise Invalid(f"{address}: obstore is not installed; pip install 'planrun[s3]'") from None
+    return S3Store(where.bucket, where.prefix, endpoint=s3_endpoint_from())
+
+
+def folder_of(store: Store) -> Path | None:
+    """The folder of a store on this box; None: it has none."""
+    return store.root if isinstance(store, FilesystemStore) else None
+
+
+def probe_store(store: Store) -> StoreReport:
+    """What a store really does, found out with a few small objects.
+
+    Raises:
+        StorageError: It cannot be used, or is away; says what to do.
+    """
+    return probe(store, SystemClock.open_system().new_id())
+
+
+async def touch_store(store: Store, *, thoroughly: bool = False) -> None:
+    """Find out at once whether this process may store there. A store that is away now may be back in time.
+
+    Args:
+        thoroughly: Also what it honours, and say what it does not: for who collects and decides.
+
+    Raises:
+        StorageError: It refused; says what to do.
+    """
+    if isinstance(store, FilesystemStore):
+        return
+    try:
+        if not thoroughly:
+            await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
+            return
+        for problem in (await asyncio.to_thread(probe_store, store)).problems:
+            log.warning("%s: %s", store, problem)
+    except StorageError as error:
+        if not error.is_away:
+            raise
+        log.warning("%s; jobs run, and their results wait for it", error)
 
 
 def open_transport(

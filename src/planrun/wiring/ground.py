@@ -6,14 +6,13 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from planrun.clock import Clock
-from planrun.config import place_of
+from planrun.config import place_of, store_from
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import hold_ledger
 from planrun.storage.contract import Store
-from planrun.wiring import folder_of, join_fleet, open_ledger, open_shared_store, open_store
+from planrun.wiring import join_fleet, open_ledger, open_shared_store, open_store, touch_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,23 +20,27 @@ class Ground:
     """What a worker stands on.
 
     Attributes:
-        store_folder: Where the store is on this box; None: elsewhere.
+        store_url: Its address, where it is a bucket's.
         broker, broker_prefix: As in `Fleet`.
     """
 
     ledger: Ledger
     store: Store
-    store_folder: Path | None
+    store_url: str = ""
     broker: str = ""
     broker_prefix: str = ""
 
 
 @asynccontextmanager
-async def open_ground(url: str, clock: Clock) -> AsyncIterator[Ground]:
+async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Ground]:
     """The ledger's file, which no orchestrator owns; or an orchestrator's ledger, and the store that it names.
 
+    Args:
+        given: Where this worker was told that results go; empty: nowhere.
+
     Raises:
-        Invalid: Not an address.
+        Invalid: Not an address, or the ledger's results go elsewhere.
+        StorageError: The store refuses what a worker wants to do there.
         LedgerUnavailable: The orchestrator does not answer.
         LedgerUnusable: The file must not be opened here, an orchestrator owns it, or it does not serve this caller.
     """
@@ -46,16 +49,20 @@ async def open_ground(url: str, clock: Clock) -> AsyncIterator[Ground]:
         ledger = open_ledger(url, clock=clock)
         try:
             fleet = await join_fleet(ledger)
-            store = open_shared_store(fleet.store)
-            yield Ground(ledger, store, folder_of(fleet.store), fleet.broker, fleet.broker_prefix)
+            store_url = store_from(given) or fleet.store
+            store = open_shared_store(store_url)
+            await touch_store(store)
+            yield Ground(ledger, store, store_url, fleet.broker, fleet.broker_prefix)
         finally:
             await ledger.close()
         return
     hold = hold_ledger(place.alone, alone=False)
     try:
+        store = open_store(url, given, settle=True)
+        await touch_store(store)
         ledger = open_ledger(url, clock=clock)
         try:
-            yield Ground(ledger, open_store(url), place.store)
+            yield Ground(ledger, store)
         finally:
             await ledger.close()
     finally:

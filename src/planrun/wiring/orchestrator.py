@@ -11,25 +11,35 @@ from dataclasses import dataclass
 
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
-from planrun.core.errors import Invalid
+from planrun.core.errors import Invalid, LedgerUnusable
 from planrun.core.fleet import Fleet
 from planrun.core.keeping import Keep
+from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
 from planrun.lockfile import hold_ledger
 from planrun.orchestrator.archive import Archive
-from planrun.orchestrator.beats import Beats
+from planrun.orchestrator.closer import Closer
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties, Loop
-from planrun.orchestrator.expiry import Expiry, FleetExpiry
-from planrun.orchestrator.notices import Notices
+from planrun.orchestrator.fleet import fleet_duties
+from planrun.orchestrator.generations import Generations
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
+from planrun.orchestrator.recovery import begin
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.contract import Store
 from planrun.transport.contract import FleetTransport
-from planrun.wiring import chronicle_of, open_fleet_ledger, open_fleet_transport, open_shared_store
+from planrun.wiring import (
+    chronicle_of,
+    open_fleet_ledger,
+    open_fleet_transport,
+    open_shared_store,
+    probe_store,
+    store_address,
+    touch_store,
+)
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -49,10 +59,20 @@ class Orchestrator:
     store: Store
     fleet: Fleet
     duties: Duties
+    generations: Generations
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Do what is to be done until `stop` is set."""
+        """Do what is to be done until `stop` is set.
+
+        Raises:
+            LedgerUnusable: Another orchestrator has recovered a copy of this ledger, so that this one must end.
+        """
+        replaced = asyncio.create_task(self.generations.wait_replaced())
+        replaced.add_done_callback(lambda _: stop.set())
         await self.duties.run(stop)
+        replaced.cancel()
+        if self.generations.replaced:
+            raise LedgerUnusable(self.generations.replaced)
 
 
 @asynccontextmanager
@@ -61,6 +81,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
 
     Raises:
         Invalid: An option that cannot be right.
+        StorageError: The store refuses what an orchestrator wants to do there.
         LedgerUnusable: The file must not be opened here, or a worker or another orchestrator has it; names it.
     """
     place = place_of(url)
@@ -70,31 +91,70 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
     hold = hold_ledger(place.alone, alone=True)
     try:
         clock = SystemClock.open_system()
-        ledger = open_fleet_ledger(url, clock=clock, broker_prefix=options.broker_prefix if options.broker else None)
+        ledger = open_fleet_ledger(
+            url,
+            clock=clock,
+            broker_prefix=options.broker_prefix if options.broker else None,
+            warm_after_s=options.warm_after_s,
+        )
         try:
             fleet = Fleet(
-                store=options.store or str(place.store),
+                store=store_address(url, options.store, settle=True),
                 broker=options.broker,
                 broker_prefix=options.broker_prefix,
                 lease_s=options.lease_s,
             )
+            await _declare(ledger, options)
             store = open_shared_store(fleet.store)
-            async with _open_broker(fleet, ledger, clock) as broker:
-                duties = _duties(ledger, store, clock, place, options, broker)
-                yield Orchestrator(place, clock, ledger, store, fleet, duties)
+            await touch_store(store, thoroughly=True)
+            async with (
+                _history(ledger, store, clock, options) as (generations, loops),
+                _open_broker(fleet, clock, generations.number) as broker,
+            ):
+                duties = _duties(ledger, store, clock, place, options, broker, loops)
+                yield Orchestrator(place, clock, ledger, store, fleet, duties, generations)
         finally:
             await ledger.close()
     finally:
         os.close(hold)
 
 
+async def _declare(ledger: FleetLedger, options: OrchestratorOptions) -> None:
+    """What the operator says of the fleet. Without a word about it, what was said before holds on."""
+    if options.machines is not None:
+        await ledger.declare(options.machines)
+    for kind, per_s in options.rates.items():
+        await ledger.set_rate(kind, per_s)
+
+
 @asynccontextmanager
-async def _open_broker(fleet: Fleet, ledger: FleetLedger, clock: Clock) -> AsyncIterator[FleetTransport | None]:
+async def _history(
+    ledger: Ledger, store: Store, clock: Clock, options: OrchestratorOptions
+) -> AsyncIterator[tuple[Generations, list[Loop]]]:
+    """Begin: the right copy of the ledger, recovered if need be; and what keeps it so while it is open."""
+    chronicle = chronicle_of(ledger)
+    generations = Generations(chronicle, store, clock)
+    report = await asyncio.to_thread(probe_store, store)
+    for problem in report.problems:
+        log.warning("%s", problem)
+    await begin(chronicle, store, generations, recover=options.recover, strict=report.creates_once)
+    loops = [Loop("say how far the ledger is", generations.tick, on_change=False)]
+    closer = Closer(chronicle, store, generations)
+    if report.creates_once:
+        loops.append(Loop("write answers down", closer.tick))
+    try:
+        yield generations, loops
+    finally:
+        closer.close()
+        await generations.close()
+
+
+@asynccontextmanager
+async def _open_broker(fleet: Fleet, clock: Clock, generation: int) -> AsyncIterator[FleetTransport | None]:
     """The orchestrator's end of the fleet's broker; None: it has none."""
     if not fleet.broker:
         yield None
         return
-    generation = (await chronicle_of(ledger).history()).generation
     broker = open_fleet_transport(clock, broker=fleet.broker, broker_prefix=fleet.broker_prefix, generation=generation)
     try:
         yield broker
@@ -109,8 +169,9 @@ def _duties(
     place: Place,
     options: OrchestratorOptions,
     broker: FleetTransport | None,
+    loops: Sequence[Loop],
 ) -> Duties:
-    expiry, more = _of_broker(ledger, clock, broker)
+    expiry, more = fleet_duties(ledger, broker, clock)
     return Duties(
         ledger,
         clock,
@@ -122,6 +183,7 @@ def _duties(
             publisher=Publisher(ledger, store, place.public),
             environment=os.environ,
             webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, ""),
+            webhooks_allowed=options.webhooks_allowed,
             broker=broker,
         ),
         collector=Collector(ledger, store, scratch=place.scratch, gc_grace_s=options.gc_grace_s),
@@ -131,16 +193,5 @@ def _duties(
             keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
             logs=place.logs,
         ),
-        more=more,
-    )
-
-
-def _of_broker(ledger: FleetLedger, clock: Clock, broker: FleetTransport | None) -> tuple[Expiry, Sequence[Loop]]:
-    """How leases end, and what else is to be done where heartbeats and offers travel through a broker."""
-    if broker is None:
-        return FleetExpiry(ledger), ()
-    beats = Beats(ledger, broker, clock)
-    return beats, (
-        Loop("take in heartbeats", beats.take_in, on_change=False),
-        Loop("tell workers what changed", Notices(ledger, broker).tick),
+        more=(*more, *loops),
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
+from planrun.core.inputs import rules_from
 from planrun.core.keeping import Keep
 from planrun.core.messages import WorkerRow
 from planrun.ledger.contract import Ledger
@@ -25,12 +26,14 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
-from planrun.wiring import open_transport, scratch_root
+from planrun.wiring import folder_of, generation_met, open_transport, scratch_root
 from planrun.wiring.ground import Ground, open_ground
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
+from planrun.worker.enrolment import Enrolment
 from planrun.worker.environment import job_environment
 from planrun.worker.gates import Gates, Health
+from planrun.worker.inputs import Inputs
 from planrun.worker.isolation import Level, choose
 from planrun.worker.keeper import Keeper
 from planrun.worker.leftovers import Leftovers
@@ -49,6 +52,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
 
     Raises:
         Invalid: An option that cannot be right, or a module that cannot be loaded; says what to do.
+        StorageError: The store refuses what this worker wants to do there.
         LedgerUnusable: The file must not be opened here.
     """
     place = place_of(url)
@@ -62,7 +66,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         environment=environment,
     )
     scratch = _scratch_root(options, place)
-    async with open_ground(url, clock) as ground:
+    async with open_ground(url, options.store, clock) as ground:
         lock = WorkerLock.acquire(place.workers, clock.new_id())
         row = _row(options, catalog, lock, proves=not place.is_remote)
         ledger = ground.ledger
@@ -77,11 +81,16 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             idle_max=options.slots,
         )
         transport = open_transport(ledger, clock, row, broker=ground.broker, broker_prefix=ground.broker_prefix)
-        tools = Tools(ledger, ground.store, clock, Keeper(transport, clock, options, row.incarnation), who=row.name)
+        inputs = _inputs(options, ground, is_fleet=place.is_remote)
+        keeper = Keeper(transport, clock, options, row.incarnation)
+        tools = Tools(ledger, ground.store, clock, keeper, inputs, who=row.name)
         stop = asyncio.Event()
-        duties = asyncio.create_task(_duties_of(tools, options, row, place, scratch).run(stop))
+        beside = [asyncio.create_task(_duties_of(tools, options, row, place, scratch).run(stop))]
         try:
             await ledger.register(row)
+            if place.is_remote:
+                enrolment = Enrolment(ledger, clock, row, generation=partial(generation_met, ledger))
+                beside.append(asyncio.create_task(enrolment.run(stop)))
             _greet(row, catalog, place, level)
             yield Supervisor(
                 options,
@@ -96,7 +105,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             )
         finally:
             stop.set()
-            await duties
+            await asyncio.gather(*beside)
             gates.close()
             await transport.close()
             holds_nothing = await _holds_nothing(ledger, row.incarnation)
@@ -134,10 +143,19 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock, *, proves: 
     )
 
 
+def _inputs(options: WorkerOptions, ground: Ground, *, is_fleet: bool) -> Inputs:
+    return Inputs(
+        rules_from(options.allow_input, store=ground.store_url, is_fleet=is_fleet),
+        ground.store,
+        bytes_max=options.input_bytes_max,
+        disk_free_bytes_min=options.disk_free_bytes_min,
+    )
+
+
 def _gates(options: WorkerOptions, row: WorkerRow, ground: Ground, scratch: Path, clock: Clock) -> Gates:
     return Gates(
         scratch=scratch,
-        store=ground.store_folder,
+        store=folder_of(ground.store),
         incarnation=row.incarnation,
         slots=options.slots,
         disk_free_bytes_min=options.disk_free_bytes_min,

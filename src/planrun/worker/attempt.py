@@ -12,11 +12,12 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from planrun.clock import Clock
-from planrun.core.errors import JobError, LedgerUnavailable, LostLease, StorageError
+from planrun.core.errors import JobError, LedgerUnavailable, LostLease, StorageError, Transient
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
 from planrun.core.messages import (
@@ -35,8 +36,10 @@ from planrun.trip import trip
 from planrun.worker.checkpoints import CheckpointUpload
 from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder, plain_suffix
+from planrun.worker.inputs import Inputs
 from planrun.worker.keeper import Holding, Keeper
 from planrun.worker.run import Ran, Run
+from planrun.worker.store_wait import Drained, StoreWait
 from planrun.worker.taking import Successor
 
 log = logging.getLogger(__name__)
@@ -54,6 +57,7 @@ class Tools:
     store: Store
     clock: Clock
     keeper: Keeper
+    inputs: Inputs
     who: str
 
 
@@ -72,9 +76,13 @@ class Attempt:
     successor: Successor
     failed_fatally: bool = field(default=False, init=False)
     complaints: Complaints = field(init=False)
+    store_wait: StoreWait = field(init=False)
 
     def __post_init__(self) -> None:
         self.complaints = Complaints(log, self.tools.clock)
+        self.store_wait = StoreWait(
+            self.holding, self.run.orders, self.tools.clock, self.complaints, self.run.options.drain_grace_s
+        )
 
     async def carry(self) -> None:
         """Run the attempt to its end, whatever that is. Never raises for anything that a job can cause."""
@@ -108,11 +116,16 @@ class Attempt:
     async def _prepare_and_run(self) -> Ran | None:
         try:
             self.folder.create()
-            given = self.granted.inputs
-            inputs = await asyncio.to_thread(self.folder.link_inputs, given) if given else {}
-            resume = await asyncio.to_thread(self._restore) if self.granted.checkpoint else None
+            inputs = await self._bring() if self.granted.inputs else {}
+            if not isinstance(inputs, dict):
+                return inputs
+            resume = await self.store_wait.carry(self.name, self._restore) if self.granted.checkpoint else None
         except JobError as error:
             return Ran.failed(Outcome(type(error).__name__.lower()), Failure(message=str(error), code=error.code))
+        except LostLease:
+            return Ran(over=True)
+        except Drained as error:
+            return Ran(released=_drained(error))
         except OSError as error:
             return Ran.failed(Outcome.TRANSIENT, Failure(message=f"scratch: {error}", code="scratch"))
         lease = self.granted.lease
@@ -125,6 +138,39 @@ class Attempt:
         )
         return await self.run.carry(self.granted, inputs=inputs, resume=resume, uploads=uploads)
 
+    async def _bring(self) -> dict[str, Path] | Ran | None:
+        """The inputs; or how the attempt ends, if its lease does, or the worker's orders say so, before they are there.
+
+        Raises:
+            JobError: They cannot be had.
+        """
+        orders, limit_s = self.run.orders, self.kind.max_runtime_s
+        bringing = asyncio.create_task(
+            self.tools.inputs.bring(self.granted.inputs, self.granted.namespace, self.folder, self.holding)
+        )
+
+        def stop() -> None:
+            if self.holding.is_over or orders.hand_back or orders.hurry or orders.abandon:
+                bringing.cancel()
+
+        orders.listeners.add(stop)
+        self.holding.on_end = stop
+        stop()
+        try:
+            await asyncio.wait({bringing}, timeout=limit_s)
+            if not bringing.done():
+                raise Transient(f"the inputs were not there after {limit_s:g} s", code="input-unreachable")
+            if not bringing.cancelled():
+                return bringing.result()
+        finally:
+            orders.listeners.discard(stop)
+            self.holding.on_end = lambda: None
+            bringing.cancel()
+            await asyncio.wait({bringing})
+        if orders.abandon:
+            return None
+        return Ran(over=True) if self.holding.is_over else Ran(released="the worker drains")
+
     def _restore(self) -> Path | None:
         checkpoint = self.granted.checkpoint
         if checkpoint is None or not self.kind.resumable or checkpoint.format != self.kind.resumable:
@@ -132,6 +178,8 @@ class Attempt:
         try:
             return self.folder.restore(checkpoint, self.tools.store)
         except StorageError as error:
+            if error.is_away:
+                raise
             log.warning("%s starts from the beginning: %s", self.name, error)
             return None
 
@@ -152,6 +200,9 @@ class Attempt:
             except LostLease:
                 await self._let_go()
                 return
+            except Drained as error:
+                await self._release(_drained(error))
+                return
             except StorageError as error:
                 ran = Ran.failed(Outcome.TRANSIENT, Failure(message=f"store: {error}", code="storage"))
         await self._settle(ran, outputs)
@@ -161,12 +212,17 @@ class Attempt:
 
         Raises:
             LostLease: Somebody else owns the job now. What was uploaded stays invisible and is collected.
+            Drained: This worker ends, and the store is away.
         """
+        stored: dict[str, Output] = {}
         while True:
             await self._fence(paths)
             trip("fence:after-check")
             try:
-                return tuple([await asyncio.to_thread(self._put, name, path) for name, path in paths.items()])
+                for name, path in paths.items():
+                    if name not in stored:
+                        stored[name] = await self.store_wait.carry(self.name, partial(self._put, name, path))
+                return tuple(stored.values())
             except LostLease:
                 # Told that it is over, or past the own deadline without an answer: ask once more, then start over.
                 if self.holding.is_over:
@@ -257,3 +313,7 @@ class Attempt:
                     log.warning("%s: %s unanswered, will ask again: %s", self.name, what, error)
                 await self.tools.clock.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
         raise AssertionError("counting never ends")
+
+
+def _drained(error: Drained) -> str:
+    return f"the worker drains, and the store is away: {error}"

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planrun.core.errors import Invalid
+from planrun.core.inputs import rules_from
 from planrun.core.keeping import IDS_TTL_S, IDS_TTL_S_MIN, JOB_TTL_S
-from planrun.core.kinds import MIB
-from planrun.core.names import NAME_RULE, is_name
+from planrun.core.kinds import GIB, MIB
+from planrun.core.spelling import CAPABILITY_RULE, NAME_RULE, is_capability, is_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,8 @@ class WorkerOptions:
     lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over.
     capabilities: What this machine can do, beside what the modules probe themselves.
     scratch: Root of the attempts' folders; None: beside the ledger.
+    store: Where results go: `s3://bucket/prefix`, or the absolute path of a folder; empty: PLANRUN_STORE, else where
+        they went before, at first beside the ledger.
     isolation: `auto`, or force one level: `full`, `subreaper`, `group`.
     proof_of_death: Take jobs of a provably dead worker over at once, not only when their lease runs out.
     dedup_size: How many ended attempts are remembered; 0 switches that memory off.
@@ -34,6 +37,9 @@ class WorkerOptions:
     job_ttl_s: How long ended jobs stay in the ledger before they are archived, for all workers of the ledger.
     ids_ttl_s: How long the ids of archived jobs are still known, for all workers of the ledger.
     disk_free_bytes_min: Always left free on the scratch disk.
+    allow_input: Where inputs may come from: `https://HOST/PATH`, `https://*.example.org`, `http://…`, `file:/FOLDER`.
+        Empty: `https://*`, which is public addresses alone, and, where only this box hands jobs in, every file.
+    input_bytes_max: What may be fetched for one attempt.
     pass_environment: Further environment variables that job code may see.
 
     Raises:
@@ -48,6 +54,7 @@ class WorkerOptions:
     lease_s: float = 60
     capabilities: tuple[str, ...] = ()
     scratch: Path | None = None
+    store: str = ""
     isolation: str = "auto"
     proof_of_death: bool = True
     dedup_size: int = 1000
@@ -58,24 +65,29 @@ class WorkerOptions:
     job_ttl_s: float = JOB_TTL_S
     ids_ttl_s: float = IDS_TTL_S
     disk_free_bytes_min: int = 64 * MIB
+    allow_input: tuple[str, ...] = ()
+    input_bytes_max: int = 64 * GIB
     pass_environment: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for what in ("modules", "import_path", "namespaces", "capabilities", "pass_environment"):
+        for what in ("modules", "import_path", "namespaces", "capabilities", "allow_input", "pass_environment"):
             given = getattr(self, what)
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise Invalid(f"{what}: pass a list, not {given!r:.80}")  # a lone text is a list of letters
-        for what, names in (("namespace", self.namespaces), ("capability", self.capabilities)):
-            for name in names:
-                if not is_name(name):
-                    raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
+        for name in self.namespaces:
+            if not is_name(name):
+                raise Invalid(f"namespace {name!r}: use {NAME_RULE}")
+        for name in self.capabilities:
+            if not is_capability(name):
+                raise Invalid(f"capability {name!r}: use {CAPABILITY_RULE}")
         for what, least in _LEAST.items():
             number = getattr(self, what)
             if not _is_number(number) or number < least:
                 raise Invalid(f"{what} {number!r}: use {least} or more")
-        for what in ("slots", "dedup_size", "disk_free_bytes_min"):
+        for what in ("slots", "dedup_size", "disk_free_bytes_min", "input_bytes_max"):
             if not isinstance(getattr(self, what), int):
                 raise Invalid(f"{what} {getattr(self, what)!r}: use a whole number")
+        rules_from(self.allow_input, is_fleet=True)
         if self.scratch is not None and not isinstance(self.scratch, Path):
             raise Invalid(f"scratch: pass a Path, not {self.scratch!r:.80}")
 
@@ -90,6 +102,7 @@ _LEAST = {
     "job_ttl_s": 0,
     "ids_ttl_s": IDS_TTL_S_MIN,
     "disk_free_bytes_min": 0,
+    "input_bytes_max": 0,
 }
 
 

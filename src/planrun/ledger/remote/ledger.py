@@ -26,7 +26,18 @@ from planrun.core.messages import JobRow
 from planrun.core.problems import Problem, error_of
 from planrun.core.why import Outlook
 from planrun.ledger.contract import Ledger
-from planrun.ledger.wire import BOOT_HEADER, POLL_S_MAX, PROTOCOL, PROTOCOL_HEADER, REPLY_S, VERBS, Poll, Verb, Way
+from planrun.ledger.wire import (
+    BOOT_HEADER,
+    GENERATION_HEADER,
+    POLL_S_MAX,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    REPLY_S,
+    VERBS,
+    Poll,
+    Verb,
+    Way,
+)
 from planrun.tls import trouble
 
 CONNECT_S = 5.0
@@ -64,12 +75,18 @@ class RemoteLedger:
         self._ways = {way: self._open(headers) for way in Way}
         self._seen: weakref.WeakKeyDictionary[asyncio.Task[Any], dict[str | None, str]] = weakref.WeakKeyDictionary()
         self._met = False
+        self._generation = 0  # the highest that was met
 
     def _open(self, headers: dict[str, str]) -> httpx2.AsyncClient:
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=IDLE_S)
         return httpx2.AsyncClient(
             base_url=self._url, headers=headers, limits=limits, verify=self._tls or self._url.startswith("https:")
         )
+
+    @property
+    def generation(self) -> int:
+        """The highest generation of this ledger that was met; 0: none yet."""
+        return self._generation
 
     async def fleet(self) -> Fleet:
         """What a machine has to know to join.
@@ -123,20 +140,29 @@ class RemoteLedger:
         timeout = httpx2.Timeout(question.reply_s, connect=CONNECT_S, pool=None)
         try:
             return await self._ways[question.way].request(
-                question.method, question.path, content=question.content, timeout=timeout
+                question.method,
+                question.path,
+                content=question.content,
+                headers={GENERATION_HEADER: str(self._generation)},
+                timeout=timeout,
             )
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            is_unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-            said = trouble(error) or str(error) or f"no reply within {question.reply_s:g} s"
-            if isinstance(error, httpx2.RemoteProtocolError) and self._tls is None and not self._met:
-                said = f"{said}; does it speak TLS there? Then write https://"
-            done = "nothing was asked" if is_unsent else "what was asked may or may not be done"
+            misfit = self._misfit(error)  # asking again at once would change nothing
+            is_unsent = misfit is None and isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+            said = misfit or str(error) or f"no reply within {question.reply_s:g} s"
+            done = "nothing was asked" if is_unsent or misfit else "what was asked may or may not be done"
             raise _NoAnswer(
                 f"{self._url} gives no answer ({said:.{DETAIL_CHARS_MAX}}): {done}; look at the orchestrator there, "
                 "then ask again: that is safe",
                 is_unsent=is_unsent,
-                is_quick=not isinstance(error, httpx2.TimeoutException),
+                is_quick=misfit is None and not isinstance(error, httpx2.TimeoutException),
             ) from None
+
+    def _misfit(self, error: Exception) -> str | None:
+        """Why the two ends will never understand each other; None: they may."""
+        if isinstance(error, httpx2.RemoteProtocolError) and self._tls is None and not self._met:
+            return f"{error}; does it speak TLS there? Then write https://"
+        return trouble(error)
 
     def _read(self, reply: httpx2.Response, kind: Any) -> Any:
         """
@@ -145,6 +171,7 @@ class RemoteLedger:
         """
         if reply.headers.get(PROTOCOL_HEADER) is None:
             self._refuse_stranger(reply)
+        self._refuse_replaced(reply)
         try:
             if not reply.is_success:
                 error = error_of(msgspec.json.decode(reply.content, type=Problem))
@@ -162,6 +189,17 @@ class RemoteLedger:
             ) from None
         finally:
             self._met = True
+
+    def _refuse_replaced(self, reply: httpx2.Response) -> None:
+        """An orchestrator whose ledger was recovered elsewhere: what it says is not believed."""
+        said = reply.headers.get(GENERATION_HEADER, "")
+        generation = int(said) if said.isascii() and said.isdigit() else self._generation
+        if generation < self._generation:
+            raise LedgerUnavailable(
+                f"{self._url} is of generation {generation}, and generation {self._generation} has taken over: what it "
+                "says is not believed; end that orchestrator"
+            )
+        self._generation = generation
 
     def _refuse_stranger(self, reply: httpx2.Response) -> NoReturn:
         """No orchestrator has written this: once we have met one here, a proxy speaks for it."""

@@ -12,7 +12,6 @@ from planrun.core.messages import Checkpoint, Due, Lease, Message, Output
 from planrun.ledger.tx import Tx, dump, load, one
 from planrun.ledger.verbs.ending import lose, overdue
 from planrun.ledger.verbs.fleet import SLICE, worker_row
-from planrun.ledger.verbs.holding import next_token
 
 UPLOAD_AGE_MAX_MS = 7 * 86_400_000  # an attempt that nobody knows to be dead writes no longer than this
 WALL_STEP_MS = 60_000  # less is drift, which ordinary signs of life outrun
@@ -78,10 +77,11 @@ def _follow_wall_clock(tx: Tx) -> None:
 
 
 def begin_beats(tx: Tx) -> int:
-    """A new epoch of the heartbeats: a number above all earlier ones, also those before a restore."""
-    epoch = next_token(tx)
+    """A new epoch of the heartbeats."""
+    last = one(tx, "meta", k="beat_epoch")
+    epoch = last["v"] + 1 if last is not None else 1
     tx.rows("set_meta", k="beat_epoch", v=epoch)
-    return epoch
+    return int(epoch)
 
 
 def rearm(tx: Tx, *, beat_epoch: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from planrun.core import routing
 from planrun.core.life import Reason, State
+from planrun.core.machines import MachineClass
 from planrun.core.messages import Failure, Handler, WorkerRow
 from planrun.core.offers import Offer, OfferQuery, with_oldest
 from planrun.core.pauses import find_pause
@@ -51,6 +52,30 @@ def workers(tx: Tx, *, since_ms: int = 0) -> list[WorkerRow]:
 def workers_among(tx: Tx, names: Collection[str]) -> list[WorkerRow]:
     """Those of the names that are incarnations of workers."""
     return [worker_row(row) for row in tx.rows("workers_among", incarnations=dump(list(names)))]
+
+
+def declared(tx: Tx) -> tuple[MachineClass, ...]:
+    """The classes of machines that an operator has declared."""
+    row = one(tx, "meta", k="machines")
+    return () if row is None else load(row["v"], tuple[MachineClass, ...])
+
+
+def declare(tx: Tx, classes: Sequence[MachineClass]) -> None:
+    """These and no others, from now on."""
+    tx.rows("set_meta", k="machines", v=dump(classes))
+
+
+def rates(tx: Tx) -> dict[str, float]:
+    """Jobs per second, by kind, where there is a limit."""
+    return {row["kind"]: row["per_s"] for row in tx.rows("rates")}
+
+
+def set_rate(tx: Tx, kind: str, per_s: float | None) -> None:
+    """Change the limit of a kind; None: it has none."""
+    if per_s is None:
+        tx.rows("drop_meta", k=f"rate:{kind}")
+    else:
+        tx.rows("set_meta", k=f"rate:{kind}", v=per_s)
 
 
 def running(tx: Tx) -> dict[str, int]:
@@ -133,9 +158,19 @@ class Fleet:
     def _known(self) -> list[WorkerRow]:
         return workers(self._tx, since_ms=self._tx.now.wall_ms - routing.CAPABILITY_TTL_MS)
 
+    @cached_property
+    def _declared(self) -> tuple[MachineClass, ...]:
+        return declared(self._tx)
+
     def _find(self, namespace: str, kind: str, version: str, needs: Sequence[str]) -> str | None:
         found = routing.find_route(
-            self._known, namespace=namespace, kind=kind, version=version, needs=needs, now_ms=self._tx.now.wall_ms
+            self._known,
+            namespace=namespace,
+            kind=kind,
+            version=version,
+            needs=needs,
+            now_ms=self._tx.now.wall_ms,
+            declared=self._declared,
         )
         return found.sentence if isinstance(found, routing.Missing) else None
 

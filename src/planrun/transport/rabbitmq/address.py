@@ -1,7 +1,7 @@
 """The address of a broker: `amqp(s)://user:password@host:port/vhost`, and what planrun reads of its query.
 
 `?queues=classic` takes classic queues instead of quorum ones; everything else there is for the client library
-(`cafile=`, `certfile=`, `keyfile=`).
+(`cafile=`, `certfile=`, `keyfile=`, `heartbeat=` in seconds).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from planrun.core.spelling import NAME_RULE, is_name
 from planrun.transport.rabbitmq.topology import Topology
 
 QUEUE_TYPES = ("quorum", "classic")
+HEARTBEAT_S = 10  # a silent broker is given up after about three of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ def broker_at(url: str, prefix: str) -> Broker:
     queue_type = query.pop("queues", QUEUE_TYPES[0])
     if queue_type not in QUEUE_TYPES:
         raise Invalid(f"queues={queue_type!r:.40} at the end of the broker's address: use {' or '.join(QUEUE_TYPES)}")
+    query.setdefault("heartbeat", str(HEARTBEAT_S))
     plain = urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(query), ""))
     return Broker(plain, Topology(prefix, queue_type))
 

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from aiormq.abc import AbstractChannel, DeliveredMessage
+from aiormq import Channel
+from aiormq.abc import DeliveredMessage
 
 from planrun.clock import Clock
 from planrun.core.errors import TransportUnavailable, Unroutable
@@ -38,7 +39,9 @@ class RabbitFleet:
         self._generation = generation
         self._link = Link(broker.url, clock, name="planrun orchestrator consumes")
         self._sender = Sender(Link(broker.url, clock, name="planrun orchestrator publishes"), clock)
+        self._clock = clock
         self._beats: Beats | None = None
+        self._place = ""  # the queue of the epoch before
         self._breaks = 0
 
     # --- offers ---
@@ -72,17 +75,28 @@ class RabbitFleet:
         await declare(self._link, self._topology.dead)
         await declare(self._link, queue)
         channel = await self._link.channel(prefetch=BEATS_AT_ONCE)
-        async with asking(f"beginning the epoch {epoch} of the heartbeats"):
-            await channel.exchange_delete(exchange)
-            await channel.exchange_declare(exchange, exchange_type="fanout", durable=True)
-            await channel.queue_bind(queue.name, exchange)
-            await channel.queue_delete(self._topology.beats(self._generation, epoch - 1).name)
-            self._beats = Beats(channel, self._broke)
-            await self._beats.consume(queue.name)
+        beats = Beats(channel, self._broke)
+        try:
+            async with asking(f"beginning the epoch {epoch} of the heartbeats"):
+                await channel.exchange_delete(exchange)
+                await channel.exchange_declare(exchange, exchange_type="fanout", durable=True)
+                await channel.queue_bind(queue.name, exchange)
+                if self._place not in (
+                    "",
+                    queue.name,
+                ):  # those of other orchestrators go when they were unused for long
+                    await channel.queue_delete(self._place)
+                self._place = queue.name
+                await beats.consume(queue.name)
+        except TransportUnavailable:
+            await beats.close()
+            raise
+        self._beats = beats
 
     async def beats(self, *, timeout_s: float) -> Sequence[RenewRequest | Marker]:
-        if self._beats is None:
-            await asyncio.sleep(timeout_s)
+        if self._beats is None or self._beats.is_over:
+            self._breaks += 1  # once more: whoever asks here has not seen that it was interrupted
+            await self._clock.sleep(timeout_s)
             return ()
         return await self._beats.take(timeout_s)
 
@@ -97,7 +111,6 @@ class RabbitFleet:
 
     def _broke(self) -> None:
         self._breaks += 1
-        self._beats = None
 
     async def _end_beats(self) -> None:
         if self._beats is not None:
@@ -124,7 +137,7 @@ class RabbitFleet:
 class Beats:
     """The one consumer of one epoch. Once it breaks it is over: nobody knows what was missed."""
 
-    def __init__(self, channel: AbstractChannel, on_break: Callable[[], None]) -> None:
+    def __init__(self, channel: Channel, on_break: Callable[[], None]) -> None:
         self._channel = channel
         self._on_break: Callable[[], None] | None = on_break
         self._arrived: deque[tuple[int, RenewRequest | Marker]] = deque()
@@ -147,7 +160,7 @@ class Beats:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await self._news.wait()
-        if self._on_break is None:  # broken meanwhile
+        if self.is_over:  # broken meanwhile
             return ()
         batch = list(self._arrived)
         self._arrived.clear()
@@ -161,6 +174,10 @@ class Beats:
         with suppress(TransportUnavailable):
             async with asking("closing the channel of the heartbeats"):
                 await self._channel.close()
+
+    @property
+    def is_over(self) -> bool:
+        return self._on_break is None
 
     def _break(self) -> None:
         on_break, self._on_break = self._on_break, None

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from aiormq.abc import AbstractChannel, DeliveredMessage
+from aiormq import Channel, spec
+from aiormq.abc import DeliveredMessage
 
 from planrun.core.errors import TransportUnavailable
 from planrun.core.messages import Lease
@@ -48,14 +49,14 @@ class Intake:
         self._put_aside = put_aside
         self._on_news = on_news
         self._free = 0
-        self._channel: AbstractChannel | None = None
+        self._channel: Channel | None = None
         self._consumer: str | None = None
         self._changing = asyncio.Lock()
         self._offer: BrokerOffer | None = None  # has come, and nobody has asked for it yet
         self._given_back = 0  # in a row
         self._resting: asyncio.TimerHandle | None = None
 
-    async def connect(self, channel: AbstractChannel) -> None:
+    async def connect(self, channel: Channel) -> None:
         """Go on here: what was held over another channel is the broker's again.
 
         Raises:
@@ -114,9 +115,12 @@ class Intake:
             if wanted:
                 async with asking(f"consuming {self._queue}"):
                     self._consumer = (await channel.basic_consume(self._queue, self._arrived)).consumer_tag
+                for tag in channel.consumers.keys() - {self._consumer}:  # what was under way for them is here by now
+                    del channel.consumers[tag]
             else:
-                async with asking(f"consuming {self._queue} no more"):  # until the broker has said so: nothing follows
-                    await channel.basic_cancel(str(self._consumer))
+                # Not waited for: the broker takes one thing after the other, this first. What is under way is met.
+                async with asking(f"consuming {self._queue} no more"):
+                    await channel.rpc(spec.Basic.Cancel(consumer_tag=self._consumer, nowait=True))
                 self._consumer = None
 
     async def _arrived(self, message: DeliveredMessage) -> None:

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from urllib.parse import urlsplit
 
 import aiormq
-from aiormq.abc import AbstractChannel, AbstractConnection
+from aiormq import Channel
+from aiormq.abc import AbstractConnection
 from aiormq.exceptions import AMQPError, ChannelNotFoundEntity, ChannelPreconditionFailed
 
 from planrun.clock import Clock
@@ -19,7 +19,6 @@ from planrun.transport.rabbitmq.topology import Queue
 
 CONNECT_S = 10.0
 ASK_S = 10.0
-HEARTBEAT_S = 10  # a silent broker is given up after about three of these
 REST_MS = 500  # after a failure, nobody asks again at once
 
 for _name in ("aiormq", "aio_pika"):  # whatever they log is raised, too, and said here
@@ -62,7 +61,7 @@ async def asking(what: str, *, timeout_s: float = ASK_S) -> AsyncIterator[None]:
 class Link:
     """One connection to the broker."""
 
-    def __init__(self, url: str, clock: Clock, *, name: str, heartbeat_s: int = HEARTBEAT_S) -> None:
+    def __init__(self, url: str, clock: Clock, *, name: str) -> None:
         """
         Args:
             name: What the broker's operator sees.
@@ -70,12 +69,11 @@ class Link:
         self._url = url
         self._clock = clock
         self._name = name
-        self._heartbeat_s = heartbeat_s
         self._connection: AbstractConnection | None = None
         self._connecting = asyncio.Lock()
         self._failed: tuple[int, TransportUnavailable] | None = None
 
-    async def channel(self, *, confirms: bool = False, prefetch: int = 0) -> AbstractChannel:
+    async def channel(self, *, confirms: bool = False, prefetch: int = 0) -> Channel:
         """A fresh channel.
 
         Raises:
@@ -85,12 +83,13 @@ class Link:
             connection = await self._open()
         async with asking(f"the broker at {shown(self._url)}"):
             channel = await connection.channel(publisher_confirms=confirms, on_return_raises=True)
+            assert isinstance(channel, Channel)
             if prefetch:
                 await channel.basic_qos(prefetch_count=prefetch)
         return channel
 
     @asynccontextmanager
-    async def borrowed(self) -> AsyncIterator[AbstractChannel]:
+    async def borrowed(self) -> AsyncIterator[Channel]:
         """A channel for one question: a refused one takes its channel down."""
         channel = await self.channel()
         try:
@@ -115,13 +114,9 @@ class Link:
         if self._failed is not None and now_ms < self._failed[0] + REST_MS:
             raise self._failed[1]
         await self.drop()
-        joint = "&" if urlsplit(self._url).query else "?"
         try:
             async with asking(f"the broker at {shown(self._url)} cannot be reached", timeout_s=CONNECT_S):
-                self._connection = await aiormq.connect(
-                    f"{self._url}{joint}heartbeat={self._heartbeat_s}",
-                    client_properties={"connection_name": self._name},
-                )
+                self._connection = await aiormq.connect(self._url, client_properties={"connection_name": self._name})
         except TransportUnavailable as error:
             self._failed = (now_ms, error)
             raise

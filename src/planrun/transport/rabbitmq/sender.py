@@ -6,8 +6,7 @@ import asyncio
 from typing import Any
 
 import msgspec
-from aiormq import spec
-from aiormq.abc import AbstractChannel
+from aiormq import Channel, spec
 from aiormq.exceptions import PublishError
 
 from planrun.clock import Clock
@@ -24,7 +23,7 @@ class Sender:
     def __init__(self, link: Link, clock: Clock) -> None:
         self._link = link
         self._clock = clock
-        self._channel: AbstractChannel | None = None
+        self._channel: Channel | None = None
         self._opening = asyncio.Lock()
 
     async def send(self, message: Struct, to: str, *, exchange: str = "") -> bool:
@@ -74,7 +73,7 @@ class Sender:
     async def close(self) -> None:
         await self._link.drop()
 
-    async def _open(self) -> AbstractChannel:
+    async def _open(self) -> Channel:
         async with self._opening:
             if self._channel is None or self._channel.is_closed:
                 self._channel = await self._link.channel(confirms=True)

@@ -15,6 +15,20 @@ from planrun.core.flows import Marker, Notice
 from planrun.core.messages import RenewRequest, Result, Struct
 from planrun.core.offers import Offer
 
+
+class AnswerBody(Struct, kw_only=True):
+    """The answer of a job, as its subscribers get it.
+
+    Attributes:
+        msg_id: The same at every repetition, and of this subscriber alone.
+        public_names: Where copies of its outputs stand.
+    """
+
+    msg_id: str
+    result: Result
+    public_names: tuple[str, ...] = ()
+
+
 HEADER = "planrun-message"
 CONTENT_TYPE = "application/json"
 ANSWER = "answer/1"  # written once, by the ledger: it is sent byte for byte
@@ -24,7 +38,7 @@ READ: Mapping[str, type[Struct]] = {
     "marker/1": Marker,
     "notice/1": Notice,
 }
-SENT: Mapping[str, type[Struct]] = {**READ, ANSWER: Result}
+SENT: Mapping[str, type[Struct]] = {**READ, ANSWER: AnswerBody}
 _NAMES = {kind: name for name, kind in READ.items()}
 
 

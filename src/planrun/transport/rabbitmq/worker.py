@@ -11,7 +11,8 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from aiormq.abc import AbstractChannel, DeliveredMessage
+from aiormq import Channel
+from aiormq.abc import DeliveredMessage
 
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, TransportUnavailable
@@ -143,7 +144,7 @@ class RabbitWorker:
         self._complained_ms = -SAME_EVERY_MS
         await broken.wait()
 
-    async def _open(self, broken: asyncio.Event, *, prefetch: int = 0) -> AbstractChannel:
+    async def _open(self, broken: asyncio.Event, *, prefetch: int = 0) -> Channel:
         channel = await self._link.channel(prefetch=prefetch)
         channel.closing.add_done_callback(lambda _: broken.set())
         channel.on_consumer_cancel_callbacks.add(lambda _: broken.set())

@@ -1,0 +1,49 @@
+"""JSON schemas of the structs, for the documents that describe an interface: each field with its docstring's words."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+REF = "#/components/schemas/{name}"
+FIELD = re.compile(r"([a-z_]+(?:, [a-z_]+)*): (.*)")
+
+
+def schemas_of(kinds: Iterable[type[msgspec.Struct]]) -> dict[str, Any]:
+    """By name: these, and those that they are made of."""
+    structs = sorted(kinds, key=lambda kind: kind.__name__)
+    _, schemas = msgspec.json.schema_components(structs, ref_template=REF)
+    for kind in structs:
+        _explain(schemas, kind)
+    return schemas
+
+
+def _explain(schemas: dict[str, Any], kind: type[msgspec.Struct]) -> None:
+    """Docstrings to where a reader of the document looks for them: each field's own words beside it."""
+    schema = schemas[kind.__name__]
+    about = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:")[0].strip()
+    schema.pop("description", None)
+    if about:
+        schema["description"] = about
+    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    for field, words in _field_words(kind).items():
+        if field in names:
+            schema["properties"][names[field]]["description"] = words
+
+
+def _field_words(kind: type) -> dict[str, str]:
+    words: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:")[2] if "__doc__" in vars(base) else ""
+        fields: list[str] = []
+        for line in inspect.cleandoc(section).splitlines():
+            if (found := FIELD.match(line)) is not None:
+                fields = found[1].split(", ")
+                words |= dict.fromkeys(fields, found[2])
+            else:
+                words |= {field: f"{words[field]} {line.strip()}".strip() for field in fields}
+    return words

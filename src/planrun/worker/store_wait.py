@@ -1,0 +1,81 @@
+"""A store that is away costs waiting, not the attempt: the work is done, and its lease goes on being renewed.
+
+A refusal, and a full disk, are no absence: they go on as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from planrun.clock import Clock
+from planrun.core.errors import LostLease, StorageError
+from planrun.worker.complaints import Complaints
+from planrun.worker.keeper import Holding
+from planrun.worker.orders import Orders
+
+T = TypeVar("T")
+
+RETRY_S = (0.1, 0.2, 0.5, 1.0)
+
+
+class Drained(Exception):
+    """This worker ends while the store is away. Its text is the store's."""
+
+
+@dataclass(eq=False)
+class StoreWait:
+    """One attempt's patience with the store.
+
+    Attributes:
+        drain_grace_s: How long it goes on after this worker was told to end.
+    """
+
+    holding: Holding
+    orders: Orders
+    clock: Clock
+    complaints: Complaints
+    drain_grace_s: float
+    _until_ms: int | None = field(default=None, init=False)
+
+    async def carry(self, who: str, act: Callable[[], T]) -> T:
+        """Do it in a thread, again for as long as the store is away. It may be done several times.
+
+        Args:
+            who: Who waits, for the log.
+
+        Raises:
+            LostLease: The lease is over, or `act` said so.
+            Drained: This worker ends.
+            StorageError: The store refused.
+        """
+        for tries in itertools.count():
+            try:
+                done = await asyncio.to_thread(act)
+            except StorageError as error:
+                if not error.is_away:
+                    raise
+                why = str(error)
+            else:
+                self.complaints.over("store")
+                return done
+            self.complaints.say("store", f"{who} waits for the store: {why}")
+            self.holding.say(None, f"waiting for the store: {why}")
+            if self.holding.is_over:
+                raise LostLease("the lease ended while the store was away")
+            if self._must_end():
+                raise Drained(why)
+            await self.clock.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+        raise AssertionError("counting never ends")
+
+    def _must_end(self) -> bool:
+        orders = self.orders
+        if not (orders.hand_back or orders.abandon):
+            return False
+        now_ms = self.clock.boot_ms()
+        if self._until_ms is None:
+            self._until_ms = now_ms + round(self.drain_grace_s * 1000)
+        return orders.hurry or orders.abandon or now_ms >= self._until_ms

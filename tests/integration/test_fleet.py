@@ -1,0 +1,44 @@
+"""A fleet over real services: what is submitted over HTTP runs on another worker, once, and its result lies in S3."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from planrun.core.life import State
+
+from ..fleet import Fleet
+from ..services.rabbitmq import RabbitMQ
+from ..services.s3 import Ministack
+
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("rabbitmq-server")]
+
+
+@pytest.fixture
+def s3(tmp_path: Path) -> Iterator[Ministack]:
+    server = Ministack(tmp_path / "s3")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path, rabbitmq: RabbitMQ, s3: Ministack) -> AsyncIterator[Fleet]:
+    fleet = Fleet(tmp_path, broker=rabbitmq)
+    yield fleet
+    await fleet.end()
+
+
+async def test_a_job_goes_out_over_the_broker_and_its_file_into_the_bucket(fleet: Fleet) -> None:
+    fleet.start_orchestrator()
+    fleet.start_worker()
+    fleet.start_worker()
+    await fleet.ready(2)
+
+    jobs = [await fleet.submit("render", {"bytes": 1000 + n, "seconds": 0.1}) for n in range(6)]
+    rows = await fleet.ended(*jobs)
+
+    assert [row.state for row in rows] == [State.FINISHED] * 6, fleet.last_words()
+    assert sorted(start.job_id for start in fleet.starts()) == sorted(jobs)
