@@ -1,7 +1,7 @@
 """What do durable writes cost bare on this machine, and what does each layer of planrun add?
 
-One by one: a commit for each row; beside it 100 rows in each. WAL and synchronous=FULL throughout. The layers take turns,
-so that a machine that gets slower or faster meanwhile tells of none; the medians of all rounds are shown.
+One by one: a commit for each row; beside it 100 rows in each. WAL and synchronous=FULL throughout. The layers take
+turns, so that a machine that gets slower or faster meanwhile tells of none; the medians of all rounds are shown.
 
     a row      a table without an index, a row as large as planrun's: the disk, and the least of SQLite
     huey       Huey's table and index, a row as large as its own; without Huey
