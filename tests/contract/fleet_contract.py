@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from planrun.core.life import State
+from planrun.core.life import Reason, State
+from planrun.core.machines import MachineClass
 from planrun.core.messages import Beat, Lease, RenewRequest
+from planrun.core.why import Cause, why
 from planrun.ledger.fleet import FleetLedger
 
 from .actors import LEASE_MS, Actors
@@ -13,6 +15,7 @@ from .ledger_contract import LedgerContract
 from .manual_clock import ManualClock
 
 LEDGER_LEASE_MS = LEASE_MS + 2_120
+WARM_AFTER_S = 120
 
 
 def beats_of(incarnation: str, *leases: Lease, fraction: float | None = None) -> RenewRequest:
@@ -136,3 +139,88 @@ class FleetContract(LedgerContract):
         await they.succeed(lease)
 
         assert sum(lease.job_id in (about or ()) for about in heard) == 2
+
+    # --- what nobody in the fleet could run ---
+
+    async def test_a_capability_that_no_machine_has_fails_on_arrival_and_is_named(
+        self, they: Actors, clock: ManualClock
+    ) -> None:
+        await they.register("w1", capabilities=("gpu",))
+        clock.advance(WARM_AFTER_S)
+
+        reply = await they.submit(needs=("gpu:h100",))
+
+        assert (reply.state, (await they.row(reply.job_id)).reason) == (State.FAILED, Reason.UNSUPPORTED)
+        error = (await they.result(reply.job_id)).error
+        assert error is not None
+        assert "gpu:h100" in error.message
+
+    async def test_a_version_that_no_machine_has_fails_on_arrival_and_is_named(
+        self, they: Actors, clock: ManualClock
+    ) -> None:
+        await they.register("w1")
+        clock.advance(WARM_AFTER_S)
+
+        reply = await they.submit(version="v9")
+
+        error = (await they.result(reply.job_id)).error
+        assert error is not None
+        assert "preview v9" in error.message
+
+    async def test_an_orchestrator_that_has_just_started_lets_workers_register_first(
+        self, they: Actors, clock: ManualClock
+    ) -> None:
+        await they.register("w1")
+        clock.advance(WARM_AFTER_S - 1)
+        early = await they.submit(needs=("gpu",))
+        clock.advance(1)
+
+        assert (early.state, (await they.submit(needs=("gpu",), content="late")).state) == (State.QUEUED, State.FAILED)
+
+    async def test_a_fleet_of_which_nobody_ever_registered_knows_nothing(
+        self, they: Actors, fleet: FleetLedger, clock: ManualClock
+    ) -> None:
+        await fleet.declare([MachineClass(name="box", kinds=("preview v1",))])
+        clock.advance(WARM_AFTER_S)
+
+        assert (await they.submit(needs=("gpu",))).state is State.QUEUED
+
+    async def test_a_machine_that_is_away_for_less_than_an_hour_only_delays(
+        self, they: Actors, clock: ManualClock
+    ) -> None:
+        await they.register("w1")
+        await they.register("gpu", capabilities=("gpu",))
+        clock.advance(3_599)
+        await they.renew(by="w1")
+        assert (await they.submit(needs=("gpu",))).state is State.QUEUED
+        clock.advance(1)
+
+        assert (await they.submit(needs=("gpu",), content="late")).state is State.FAILED
+
+    async def test_what_a_declared_class_could_run_waits_for_it_however_long_it_is_away(
+        self, they: Actors, fleet: FleetLedger, clock: ManualClock
+    ) -> None:
+        await they.register("w1")
+        await fleet.declare([MachineClass(name="gpu-box", kinds=("preview v1",), capabilities=("gpu",))])
+        clock.advance(WARM_AFTER_S)
+        waits, fails = await they.submit(needs=("gpu",)), await they.submit(needs=("gpu", "av1"), content="av1")
+        clock.advance(2 * 3_600)
+        await they.renew(by="w1")
+
+        assert (waits.state, fails.state) == (State.QUEUED, State.FAILED)
+        assert await fleet.end_unsupported(waited_ms=3_600_000) == 0
+        outlook = await fleet.outlook(waits.job_id)
+        assert outlook is not None
+        said = why(outlook, dead=(), boot_ms=clock.boot_ms_now, wall_ms=clock.wall_ms)
+        assert said.cause is Cause.FLEET_LOST
+        assert "gpu-box" in said.sentence
+        await fleet.declare([])
+        assert await fleet.end_unsupported(waited_ms=3_600_000) == 1
+
+    # --- rates ---
+
+    async def test_rates_are_kept_with_the_ledger_and_lifted(self, fleet: FleetLedger) -> None:
+        for kind, per_s in (("preview", 2.5), ("poster", 0.0), ("preview", 3.0), ("thumb", 1.0), ("thumb", None)):
+            await fleet.set_rate(kind, per_s)
+
+        assert await fleet.rates() == {"preview": 3.0, "poster": 0.0}

@@ -92,7 +92,12 @@ def test_a_slow_rate_lets_one_start_at_a_time_and_a_rate_of_nothing_none() -> No
 def test_a_rate_is_written_per_second_minute_or_hour(text: str, expected: float) -> None:
     kind, per_s = parse_rate(text)
 
+    assert per_s is not None
     assert (kind, round(per_s, 9)) == ("preview", expected)
+
+
+def test_any_rate_is_no_limit() -> None:
+    assert parse_rate("preview=any") == ("preview", None)
 
 
 @pytest.mark.parametrize(

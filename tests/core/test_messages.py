@@ -13,6 +13,7 @@ from planrun.core.coverage import Coverage, OpenJobs
 from planrun.core.keeping import Archived, Garbage, Glance, Keep, Record, Stale
 from planrun.core.life import Outcome, Reason, State
 from planrun.core.listing import ListQuery
+from planrun.core.machines import MachineClass
 from planrun.core.messages import (
     AttemptRow,
     Beat,
@@ -29,6 +30,7 @@ from planrun.core.messages import (
     Handler,
     JobRow,
     Lease,
+    LogPiece,
     Message,
     Output,
     Refused,
@@ -61,6 +63,7 @@ ROW = JobRow(
     job_id="j", namespace="default", kind="preview", version="v1", state=State.RUNNING, attempt=1, failures=0,
     max_attempts=4, losses=0, max_losses=8, handbacks=0, max_handbacks=20, created_at_ms=1, checkpoint=CHECKPOINT,
 )  # fmt: skip
+MACHINES = MachineClass(name="gpu-box", kinds=("preview v1",), capabilities=("gpu",))
 SAMPLES: list[Struct] = [
     SubmitRequest(
         request_id="r", kind="preview", content_hash="c", request_hash="h", params={"a": [1, None, {"b": 0.5}]},
@@ -104,8 +107,13 @@ SAMPLES: list[Struct] = [
         warning="",
     ),
     Ahead(urgent=1),
-    Outlook(job=ROW, workers=(WORKER,), taken={"i": 1}, ahead={"i": Ahead(older=2)}, pause=PAUSE, error=FAILURE),
+    MACHINES,
+    Outlook(
+        job=ROW, workers=(WORKER,), declared=(MACHINES,), taken={"i": 1}, ahead={"i": Ahead(older=2)}, pause=PAUSE,
+        error=FAILURE,
+    ),
     Why(job_id="j", state=State.QUEUED, cause=Cause.NEXT, sentence="next"),
+    LogPiece(attempt=1, data=b"at work\xff", end=8),
     Message(msg_id="result:j:webhook:x", route="webhook:x", body="{}", tries=1),
     Due(lease_ms=4, holders=(WORKER,), next_ms=5),
     Garbage(namespace="default", lease=LEASE, keep=("k",)),

@@ -226,4 +226,25 @@ FLEET = [
         "PER_FREE_SLOT * slots",
         "test_a_machine_that_is_busy_with_a_long_job_is_offered_nothing",
     ),
+    contract(
+        "a fleet lets its workers register first",
+        "ledger/sqlite/fleet.py",
+        "return self._clock.boot_ms() >= self._warm_from_ms",
+        "return True",
+        "TestFleet::test_an_orchestrator_that_has_just_started_lets_workers_register_first",
+    ),
+    contract(
+        "what is declared counts while it is away",
+        "core/routing.py",
+        "    known += [each.as_worker(now_ms) for each in declared]\n",
+        "",
+        "TestFleet::test_what_a_declared_class_could_run_waits_for_it_however_long_it_is_away",
+    ),
+    contract(
+        "a declaration alone makes no fleet",
+        "core/routing.py",
+        "    if not known:\n        return Cold()\n    known += [each.as_worker(now_ms) for each in declared]\n",
+        "    known += [each.as_worker(now_ms) for each in declared]\n    if not known:\n        return Cold()\n",
+        "TestFleet::test_a_fleet_of_which_nobody_ever_registered_knows_nothing",
+    ),
 ]

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from planrun.cli.asking import Url, with_keyring
+from planrun.cli.asking import Flag, Url, with_keyring
 from planrun.cli.exits import Exit
 from planrun.cli.listening import LISTEN, ListenFlags
 from planrun.client import AsyncClient
@@ -31,10 +31,14 @@ def orchestrator(
     broker: Annotated[str, Parameter(env_var="PLANRUN_BROKER", show_default=False)] = DEFAULTS.broker,
     broker_prefix: Annotated[str, Parameter(env_var="PLANRUN_BROKER_PREFIX")] = DEFAULTS.broker_prefix,
     lease_s: float = DEFAULTS.lease_s,
+    fleet: Annotated[str, Parameter(show_default=False)] = DEFAULTS.fleet,
+    rate: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
+    warm_after_s: float = DEFAULTS.warm_after_s,
     allow_webhook: Annotated[tuple[str, ...], Parameter(name="--allow-webhook", show_default=False)] = (),
     gc_grace_s: float = DEFAULTS.gc_grace_s,
     job_ttl_s: float = DEFAULTS.job_ttl_s,
     ids_ttl_s: float = DEFAULTS.ids_ttl_s,
+    recover: Flag = False,
     url: Url = None,
 ) -> int:
     """Own a ledger, and serve it over HTTP to workers and clients on other machines, until SIGTERM or Ctrl-C.
@@ -49,21 +53,29 @@ def orchestrator(
         store: Where results go: s3://BUCKET/PREFIX, or a folder that every machine sees; without it, beside the ledger.
         broker: amqp://… or amqps://… of a RabbitMQ; without it, workers ask for jobs over HTTP.
         broker_prefix: What the names of its queues begin with.
+        fleet: A TOML file with classes of machines that belong to the fleet even while none of them is up.
+        rate: KIND=N/s (or /min, /h): offer no more of a kind; KIND=any lifts it. Kept until set anew. Repeat for more.
+        warm_after_s: Seconds that workers have to register before a job fails at once that none of them could run.
         allow_webhook: A name, address or network that webhooks may go to, beside public addresses. Repeat it for more.
         lease_s: Seconds without a sign of a worker after which others take its jobs over.
         gc_grace_s: Seconds that files of lost attempts are kept.
         job_ttl_s: Seconds that ended jobs stay in the ledger before they are archived.
         ids_ttl_s: Seconds that the ids of archived jobs are still known.
+        recover: The ledger is an older copy, such as a restored backup: take over which answers were given since.
     """
     options = OrchestratorOptions(
         store=store,
         broker=broker,
         broker_prefix=broker_prefix,
         lease_s=lease_s,
+        fleet=fleet,
+        rate=rate,
+        warm_after_s=warm_after_s,
         allow_webhook=allow_webhook,
         gc_grace_s=gc_grace_s,
         job_ttl_s=job_ttl_s,
         ids_ttl_s=ids_ttl_s,
+        recover=recover,
     )
     logging.basicConfig(format="planrun: %(message)s")
     logging.getLogger("planrun").setLevel(logging.INFO)
@@ -94,7 +106,8 @@ async def _serve(
     guard = Guard(secret=token, keyring=open_keyring(url))
     async with aclosing(guard), open_orchestrator(url, options) as opened:
         client = AsyncClient.over(opened.ledger, opened.store, url=url, clock=opened.clock)
-        server = server_of(client, guard, served=Served.over(opened.ledger, opened.clock, opened.fleet), tls=tls)
+        served = Served.over(opened.ledger, opened.clock, opened.fleet, opened.generations)
+        server = server_of(client, guard, served=served, tls=tls)
         serving = asyncio.create_task(server.serve([listening]))
         working = asyncio.create_task(opened.run(stop))
         print(

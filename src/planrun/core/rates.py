@@ -45,16 +45,18 @@ class Bucket:
         return self.seen_ms + math.ceil(max(0.0, 1 - self.level) / self.per_s * 1000)
 
 
-def parse_rate(text: str) -> tuple[str, float]:
-    """`KIND=N/s`, also `/min` and `/h`.
+def parse_rate(text: str) -> tuple[str, float | None]:
+    """`KIND=N/s`, also `/min` and `/h`; `KIND=any` is no limit.
 
     Returns:
-        Kind, and jobs per second.
+        Kind, and jobs per second; None: as fast as they can be taken.
 
     Raises:
         Invalid: In one line, with an example.
     """
     kind, _, rate = text.partition("=")
+    if rate == "any" and is_name(kind):
+        return kind, None
     amount, _, unit = rate.partition("/")
     seconds = {"s": 1, "min": 60, "h": 3600}.get(unit)
     try:

@@ -2,7 +2,8 @@
 
 A worker counts from its registration until it is retired (`gone`) or has not been seen for an hour:
 one that drains, is broken or reboots still shows what the fleet can do. All that a job asks for
-must come from *one* worker. A fleet of which nobody was seen lately knows nothing: the job waits.
+must come from *one* worker, or one class of machines that an operator has declared. A fleet of which nobody was
+seen lately knows nothing: the job waits.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from planrun.core.machines import MachineClass
 from planrun.core.messages import Handler, WorkerRow
 
 CAPABILITY_TTL_MS = 3_600_000
+WARM_AFTER_MS = 120_000  # so long after its start an orchestrator lets workers register before it says that none can
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
     """Attributes:
-    incarnations: The workers that could run it.
+    incarnations: The workers that could run it, and the declared classes, as `class NAME`.
     """
 
     incarnations: tuple[str, ...]
@@ -50,6 +53,7 @@ def find_route(
     version: str,
     needs: Collection[str] = (),
     now_ms: int,
+    declared: Iterable[MachineClass] = (),
     ttl_ms: int = CAPABILITY_TTL_MS,
 ) -> Offered | Missing | Cold:
     """Decide who could run a job, or what the fleet lacks.
@@ -57,11 +61,13 @@ def find_route(
     Args:
         needs: What this job asks for beside the needs of its kind.
         now_ms: By the clock of `WorkerRow.seen_at_ms`, milliseconds.
+        declared: What an operator says that the fleet can do: it counts whether or not such a machine is up.
         ttl_ms: How long a worker counts after it was last seen, milliseconds.
     """
     known = [worker for worker in workers if worker.state != "gone" and now_ms - worker.seen_at_ms < ttl_ms]
     if not known:
         return Cold()
+    known += [each.as_worker(now_ms) for each in declared]
     serving = [worker for worker in known if namespace in worker.namespaces]
     if not serving:
         served = {name for worker in known for name in worker.namespaces}

@@ -14,6 +14,7 @@ import msgspec
 
 from planrun.core.durations import span
 from planrun.core.life import Outcome, State
+from planrun.core.machines import MachineClass
 from planrun.core.messages import AttemptRow, Failure, JobRow, Struct, WorkerRow
 from planrun.core.offers import OLDEST_EVERY
 from planrun.core.pauses import Pause, pause_in_words
@@ -68,6 +69,7 @@ class Outlook(Struct, kw_only=True):
 
     job: JobRow
     workers: tuple[WorkerRow, ...] = ()
+    declared: tuple[MachineClass, ...] = ()
     taken: dict[str, int] = msgspec.field(default_factory=dict)
     ahead: dict[str, Ahead] = msgspec.field(default_factory=dict)
     pause: Pause | None = None
@@ -152,13 +154,22 @@ def _waiting(job: JobRow, last: AttemptRow | None, left_ms: int) -> tuple[Cause,
 def _in_line(outlook: Outlook, dead: Collection[str], wall_ms: int) -> tuple[Cause, str]:
     job = outlook.job
     route = find_route(
-        outlook.workers, namespace=job.namespace, kind=job.kind, version=job.version, needs=job.needs, now_ms=wall_ms
+        outlook.workers,
+        namespace=job.namespace,
+        kind=job.kind,
+        version=job.version,
+        needs=job.needs,
+        now_ms=wall_ms,
+        declared=outlook.declared,
     )
     if isinstance(route, Cold):
         return Cause.NO_WORKER, f"waits for a worker: none was seen in the last hour; {START_ONE}"
     if isinstance(route, Missing):
         return Cause.UNSUPPORTED, f"waits for a worker that could run it: {route.sentence}"
     able = [worker for worker in outlook.workers if worker.incarnation in route.incarnations]
+    if not able:
+        names = " or ".join(name.removeprefix("class ") for name in route.incarnations)
+        return Cause.FLEET_LOST, f"waits for a machine of class {names}, as declared: none was seen in the last hour"
     ready = [worker for worker in able if worker.state == "ready" and worker.incarnation not in dead]
     if not ready:
         return Cause.FLEET_LOST, _lost(able, outlook.taken, dead, wall_ms)

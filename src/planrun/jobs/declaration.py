@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from planrun.core.durations import read_span
 from planrun.core.errors import Invalid
 from planrun.core.kinds import GIB, MIB, Kind
-from planrun.core.spelling import NAME_RULE, is_name
+from planrun.core.spelling import CAPABILITY_RULE, NAME_RULE, is_capability, is_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,7 +65,7 @@ def job(
         Kind,
         kind=_name(kind, where, "kind"),
         version=_name(version, where, "version"),
-        needs=tuple(_name(need, where, "needs") for need in _names(needs, where)),
+        needs=tuple(_capability(need, where, "needs") for need in _names(needs, where)),
         resumable=_name(resumable, where, "resumable") if resumable else "",
         warm=bool(warm),
         max_runtime_s=_duration(max_runtime_s, where, "max_runtime_s"),
@@ -100,7 +100,7 @@ def capability(name: str) -> Callable[[F], F]:
     True. It is asked once, when a worker starts.
     """
     where = f"@capability({name!r})"
-    _name(name, where, "name")
+    _capability(name, where, "name")
 
     def register(function: F) -> F:
         if name in _probes:
@@ -162,6 +162,12 @@ def _names(given: Iterable[str], where: str) -> Iterable[str]:
 def _name(given: str, where: str, what: str) -> str:
     if not isinstance(given, str) or not is_name(given):
         raise Invalid(f"{where}: {what} {given!r} is not a name; use {NAME_RULE}")
+    return given
+
+
+def _capability(given: str, where: str, what: str) -> str:
+    if not isinstance(given, str) or not is_capability(given):
+        raise Invalid(f"{where}: {what} {given!r} is not a name; use {CAPABILITY_RULE}")
     return given
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from planrun.core.flows import Astray
+from planrun.core.machines import MachineClass
 from planrun.core.messages import RenewRequest, Standing, WorkerRow
 from planrun.ledger.contract import Ledger
 
@@ -50,6 +51,10 @@ class FleetLedger(Ledger, Protocol):
 
     async def set_rate(self, kind: str, per_s: float | None) -> None:
         """From now on; None: without a limit."""
+        ...
+
+    async def declare(self, classes: Sequence[MachineClass]) -> None:
+        """What the fleet can do even while no such machine is up: these classes, and no others."""
         ...
 
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:

@@ -5,15 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
+from planrun.clock import Clock
+from planrun.config import Place
 from planrun.core.flows import Astray
 from planrun.core.lease import fleet_lease_ms
+from planrun.core.machines import MachineClass
 from planrun.core.messages import RenewRequest, Standing, WorkerRow
+from planrun.core.routes import Outlets
+from planrun.core.routing import WARM_AFTER_MS
 from planrun.ledger.sqlite.ledger import SqliteLedger
 from planrun.ledger.verbs import duties, fleet
 
 
 class SqliteFleetLedger(SqliteLedger):
     """Implements `planrun.ledger.fleet.FleetLedger`. Made by `open_fleet_ledger`."""
+
+    def __init__(self, place: Place, clock: Clock, *, outlets: Outlets, warm_after_ms: int = WARM_AFTER_MS) -> None:
+        """
+        Args:
+            warm_after_ms: From when on a job fails at once that nobody could run.
+
+        Raises:
+            LedgerUnusable: As `SqliteLedger`.
+        """
+        super().__init__(place, clock, outlets=outlets)
+        self._warm_from_ms = clock.boot_ms() + warm_after_ms
 
     async def renew_all(self, requests: Sequence[RenewRequest]) -> list[list[Standing]]:
         return await self._renew(requests)
@@ -41,6 +57,12 @@ class SqliteFleetLedger(SqliteLedger):
 
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
         self._writer.watch(changed)
+
+    async def declare(self, classes: Sequence[MachineClass]) -> None:
+        await self._write(partial(fleet.declare, classes=classes))
+
+    def _is_warm(self) -> bool:
+        return self._clock.boot_ms() >= self._warm_from_ms
 
     def _lease_ms(self, asked_ms: int) -> int:
         return fleet_lease_ms(asked_ms)

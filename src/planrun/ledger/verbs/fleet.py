@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from planrun.core import routing
 from planrun.core.life import Reason, State
+from planrun.core.machines import MachineClass
 from planrun.core.messages import Failure, Handler, WorkerRow
 from planrun.core.offers import Offer, OfferQuery, with_oldest
 from planrun.core.pauses import find_pause
@@ -53,6 +54,17 @@ def workers_among(tx: Tx, names: Collection[str]) -> list[WorkerRow]:
     return [worker_row(row) for row in tx.rows("workers_among", incarnations=dump(list(names)))]
 
 
+def declared(tx: Tx) -> tuple[MachineClass, ...]:
+    """The classes of machines that an operator has declared."""
+    row = one(tx, "meta", k="machines")
+    return () if row is None else load(row["v"], tuple[MachineClass, ...])
+
+
+def declare(tx: Tx, classes: Sequence[MachineClass]) -> None:
+    """These and no others, from now on."""
+    tx.rows("set_meta", k="machines", v=dump(classes))
+
+
 def rates(tx: Tx) -> dict[str, float]:
     """Jobs per second, by kind, where there is a limit."""
     return {row["kind"]: row["per_s"] for row in tx.rows("rates")}
@@ -80,11 +92,17 @@ def worker(tx: Tx, incarnation: str) -> WorkerRow | None:
 def worker_row(row: Row) -> WorkerRow:
     plain: dict[str, Any] = {
         **row,
-        "namespaces": load(row["namespaces"], tuple[str, ...]),
-        "capabilities": load(row["capabilities"], tuple[str, ...]),
-        "handlers": load(row["handlers"], tuple[Handler, ...]),
+        "namespaces": _told(row["namespaces"], tuple[str, ...]),
+        "capabilities": _told(row["capabilities"], tuple[str, ...]),
+        "handlers": _told(row["handlers"], tuple[Handler, ...]),
     }
     return WorkerRow(**plain)
+
+
+@lru_cache(maxsize=1024)
+def _told(text: str, shape: Any) -> Any:
+    """What workers say of themselves, which is the same in each of their rows, whenever one is read."""
+    return load(text, shape)
 
 
 def offers(tx: Tx, query: OfferQuery) -> list[Offer]:
@@ -140,9 +158,19 @@ class Fleet:
     def _known(self) -> list[WorkerRow]:
         return workers(self._tx, since_ms=self._tx.now.wall_ms - routing.CAPABILITY_TTL_MS)
 
+    @cached_property
+    def _declared(self) -> tuple[MachineClass, ...]:
+        return declared(self._tx)
+
     def _find(self, namespace: str, kind: str, version: str, needs: Sequence[str]) -> str | None:
         found = routing.find_route(
-            self._known, namespace=namespace, kind=kind, version=version, needs=needs, now_ms=self._tx.now.wall_ms
+            self._known,
+            namespace=namespace,
+            kind=kind,
+            version=version,
+            needs=needs,
+            now_ms=self._tx.now.wall_ms,
+            declared=self._declared,
         )
         return found.sentence if isinstance(found, routing.Missing) else None
 

@@ -20,14 +20,18 @@ from planrun.ledger.verbs.requests import find_request, shown_state
 from planrun.ledger.verbs.versions import refuse_outdated
 
 
-def submit(tx: Tx, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
-    """All or none: a conflict undoes the whole call."""
+def submit(tx: Tx, requests: Sequence[SubmitRequest], *, is_warm: bool = True) -> list[SubmitReply]:
+    """All or none: a conflict undoes the whole call.
+
+    Args:
+        is_warm: The fleet had time to register: what nobody in it could run fails at once.
+    """
     refuse_outdated(tx)
-    fleet = Fleet(tx)
+    fleet = Fleet(tx) if is_warm else None
     return [_submit(tx, request, fleet) for request in requests]
 
 
-def _submit(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
+def _submit(tx: Tx, request: SubmitRequest, fleet: Fleet | None) -> SubmitReply:
     known = find_request(tx, request.namespace, request.request_id)
     if known is not None:
         if known["request_hash"] != request.request_hash:
@@ -85,7 +89,7 @@ def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> Su
     return SubmitReply(job_id=job_id, disposition=disposition, state=state)
 
 
-def _create(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
+def _create(tx: Tx, request: SubmitRequest, fleet: Fleet | None) -> SubmitReply:
     job_id = job_id_of(request.namespace, request.request_id)
     delay_ms = round(request.delay_s * 1000)
     tx.rows(
@@ -96,7 +100,7 @@ def _create(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
         version=request.version,
         inputs=dump(request.inputs),
         params=dump(request.params),
-        needs=dump(sorted(set(request.needs))),
+        needs=dump(sorted(set(request.needs))) if request.needs else "[]",
         content_hash=request.content_hash,
         key=request.key,
         retry_of=request.retry_of,
@@ -115,7 +119,8 @@ def _create(tx: Tx, request: SubmitRequest, fleet: Fleet) -> SubmitReply:
         why = f": {request.why}" if request.why else ""
         note(tx, request.retry_of, What.RETRIED, who=request.who, detail=f"as job {job_id}{why}")
 
-    missing = fleet.missing_for(request.namespace, request.kind, request.version, request.needs)
+    asked = (request.namespace, request.kind, request.version, request.needs)
+    missing = fleet.missing_for(*asked) if fleet is not None else None
     if missing is None:
         return SubmitReply(job_id=job_id, disposition="new", state=State.QUEUED)
     end_queued(tx, job_id, State.FAILED, Reason.UNSUPPORTED, Failure(message=missing, code="unsupported"))
