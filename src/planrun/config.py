@@ -141,6 +141,20 @@ def place_of(url: str, environment: Mapping[str, str] = os.environ) -> Place:
     return Place(Path(path).expanduser().absolute(), is_trusted)
 
 
+def file_of(url: str) -> Place:
+    """Read the address of a ledger's file, for what can be done there alone.
+
+    Raises:
+        Invalid: Not an address, or an orchestrator's.
+    """
+    place = place_of(url)
+    if place.is_remote:
+        raise Invalid(
+            f"{url} is an orchestrator: do this on its box, at its ledger's file, with --url sqlite:///path/to/file.db"
+        )
+    return place
+
+
 def _remote_place(url: str, environment: Mapping[str, str]) -> Place:
     parts = urlsplit(url)
     try:

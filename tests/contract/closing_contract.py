@@ -191,7 +191,9 @@ class ClosingContract(ChronicleContract):
         assert await ledger.counts(None) == {"queued": 300, "running": 0, "finished": 1, "failed": 0, "canceled": 0}
         assert await ledger.violations() == []
 
-    async def test_an_answer_that_was_said_is_never_replaced(self, they: Actors, chronicle: Chronicle) -> None:
+    async def test_an_answer_that_was_said_is_never_replaced(
+        self, they: Actors, ledger: Ledger, chronicle: Chronicle
+    ) -> None:
         await chronicle.be_strict()
         lease = await they.running()
         await they.fail(lease, Outcome.PERMANENT)
@@ -201,6 +203,7 @@ class ClosingContract(ChronicleContract):
         await chronicle.adopt([theirs(ours, token=token_of(0, 7))])
 
         assert await they.result(lease.job_id) == ours.result
+        assert "adopted" not in [event.what for event in await ledger.events(lease.job_id)]
 
     async def test_a_failure_in_the_store_frees_the_key_and_one_that_is_taken_stays_taken(
         self, they: Actors, chronicle: Chronicle

@@ -22,6 +22,7 @@ from .answers import ANSWERS
 from .doors import DOORS
 from .fences import CLAUSES, SECOND_LINE, Fence
 from .fleet import FLEET
+from .recovery import RECOVERY
 from .retention import RETENTION
 from .rules import CORE_RULES, RULES
 from .shortcuts import SHORTCUTS
@@ -44,6 +45,7 @@ FENCES = [
     *TRANSPORT,
     *FLEET,
     *ANSWERS,
+    *RECOVERY,
 ]
 RunTests = Callable[[Path, Iterable[str]], int]
 

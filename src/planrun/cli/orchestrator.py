@@ -13,7 +13,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from planrun.cli.asking import Url, with_keyring
+from planrun.cli.asking import Flag, Url, with_keyring
 from planrun.cli.exits import Exit
 from planrun.cli.listening import LISTEN, ListenFlags
 from planrun.client import AsyncClient
@@ -38,6 +38,7 @@ def orchestrator(
     gc_grace_s: float = DEFAULTS.gc_grace_s,
     job_ttl_s: float = DEFAULTS.job_ttl_s,
     ids_ttl_s: float = DEFAULTS.ids_ttl_s,
+    recover: Flag = False,
     url: Url = None,
 ) -> int:
     """Own a ledger, and serve it over HTTP to workers and clients on other machines, until SIGTERM or Ctrl-C.
@@ -60,6 +61,7 @@ def orchestrator(
         gc_grace_s: Seconds that files of lost attempts are kept.
         job_ttl_s: Seconds that ended jobs stay in the ledger before they are archived.
         ids_ttl_s: Seconds that the ids of archived jobs are still known.
+        recover: The ledger is an older copy, such as a restored backup: take over which answers were given since.
     """
     options = OrchestratorOptions(
         store=store,
@@ -73,6 +75,7 @@ def orchestrator(
         gc_grace_s=gc_grace_s,
         job_ttl_s=job_ttl_s,
         ids_ttl_s=ids_ttl_s,
+        recover=recover,
     )
     logging.basicConfig(format="planrun: %(message)s")
     logging.getLogger("planrun").setLevel(logging.INFO)
@@ -103,7 +106,8 @@ async def _serve(
     guard = Guard(secret=token, keyring=open_keyring(url))
     async with aclosing(guard), open_orchestrator(url, options) as opened:
         client = AsyncClient.over(opened.ledger, opened.store, url=url, clock=opened.clock)
-        server = server_of(client, guard, served=Served.over(opened.ledger, opened.clock, opened.fleet), tls=tls)
+        served = Served.over(opened.ledger, opened.clock, opened.fleet, opened.generations)
+        server = server_of(client, guard, served=served, tls=tls)
         serving = asyncio.create_task(server.serve([listening]))
         working = asyncio.create_task(opened.run(stop))
         print(

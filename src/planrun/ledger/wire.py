@@ -23,6 +23,7 @@ from planrun.ledger.contract import Ledger
 
 PROTOCOL = 1
 PROTOCOL_HEADER = "planrun-protocol"
+GENERATION_HEADER = "planrun-generation"  # the highest that the sender has met
 BOOT_HEADER = "planrun-boot-ms"  # what the clock of leases read when the reply was written
 POLL_S_MAX = 50.0
 BODY_BYTES_MAX = 64 * 1024 * 1024  # a hundred submits with all the params that each may have

@@ -1,4 +1,4 @@
-"""What any process that has the ledger open can do for all: sweep, announce, collect, drop.
+"""What any process that has the ledger open can do for all: sweep, write answers down, announce, collect, drop.
 
 Small loops, so that a receiver that does not answer delays no lease, and a full store no
 answer. A loop that fails says so, now and then, and goes on: everything is looked at afresh each time.

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
 from planrun.clock import Clock
-from planrun.core.errors import LedgerUnusable
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable, StorageError
 from planrun.core.generations import (
     RECOVER,
     History,
@@ -43,22 +43,13 @@ _log = logging.getLogger("planrun.generations")
 class Generations:
     """The generations of one ledger. Belongs to one event loop."""
 
-    def __init__(
-        self,
-        chronicle: Chronicle,
-        store: Store,
-        clock: Clock,
-        *,
-        step_down: Callable[[str], None] = lambda why: None,
-    ) -> None:
-        """
-        Args:
-            step_down: Called, with words, when another process has recovered a copy of this ledger: this one must end.
-        """
+    def __init__(self, chronicle: Chronicle, store: Store, clock: Clock) -> None:
         self._chronicle = chronicle
         self._store = store
         self._clock = clock
-        self._step_down = step_down
+        self._number = 0
+        self._newest = 0
+        self._replaced = asyncio.Event()
         self._marked: Mark | None = None
         self._accused = False
         self._alone = asyncio.Lock()
@@ -79,15 +70,53 @@ class Generations:
         if problem and not recover:
             raise LedgerUnusable(
                 f"this ledger must not be run as it is: {problem}. Run the newest copy there is, with no other "
-                f"orchestrator; if this is the newest that you have, {RECOVER}: see docs/concepts/generations.md"
+                f"orchestrator; if this is the newest that you have, {RECOVER}: see docs/howto/restore.md"
             )
         if problem:
             _log.warning("recovering: %s", problem)
         if problem or not history.owner:
             await self._take(history, known, recovering=bool(problem))
             history = await self._chronicle.history()
+        self._number = history.generation
         await self.reach(Mark(generation=history.generation, n=history.n))
         return history
+
+    @property
+    def number(self) -> int:
+        """The generation of this process; 0 before it has entered."""
+        return self._number
+
+    @property
+    def replaced(self) -> str:
+        """Why this process must end, in words; empty: it need not."""
+        if self._newest <= self._number:
+            return ""
+        return (
+            f"generation {self._newest} of this ledger has taken over from generation {self._number}: a copy of it was "
+            "recovered elsewhere; do not start this one again"
+        )
+
+    async def hear(self, number: int) -> None:
+        """Somebody has met that generation. If it is higher than ours, the store says whether we are replaced.
+
+        Raises:
+            LedgerUnavailable: We are, or the store does not say.
+        """
+        if number <= self._number:
+            return
+        try:
+            await self._look()
+        except StorageError as error:
+            raise LedgerUnavailable(
+                f"generation {number} of this ledger was met, this one is {self._number}, and the store does not say "
+                f"which is right: {error}"
+            ) from None
+        if self.replaced:
+            raise LedgerUnavailable(self.replaced)
+
+    async def wait_replaced(self) -> None:
+        """Until another process has recovered a copy of this ledger."""
+        await self._replaced.wait()
 
     async def reach(self, mark: Mark) -> None:
         """Let the store know that the ledger has counted so far. Durable on return."""
@@ -108,19 +137,30 @@ class Generations:
         Returns:
             When to do it again, boottime milliseconds.
         """
-        history = await self._chronicle.history()
-        known = await asyncio.to_thread(self._known, history.uuid)
-        if known.newest > history.generation:
-            self._step_down(
-                f"generation {known.newest} of this ledger has taken over from generation {history.generation}: "
-                "a copy of it was recovered elsewhere"
-            )
+        history = await self._look()
+        if self.replaced:
             return now_ms + MARK_EVERY_MS
         if history.rolled_back and not self._accused:
             self._accused = True
             _log.error("%s; nothing more is started: stop the orchestrator, and %s", history.rolled_back, RECOVER)
         await self.reach(Mark(generation=history.generation, n=history.n))
         return now_ms + MARK_EVERY_MS
+
+    async def close(self) -> None:
+        """Renew the mark a last time; a store that is away now has an older one, which is right as well."""
+        history = await self._chronicle.history()
+        with suppress(StorageError):
+            await self.reach(Mark(generation=history.generation, n=history.n))
+
+    async def _look(self) -> History:
+        """Look whether somebody else has taken over. What any number of callers ask at once is asked once at a time."""
+        async with self._alone:
+            history = await self._chronicle.history()
+            if not self.replaced:
+                self._newest = (await asyncio.to_thread(self._known, history.uuid)).newest
+            if self.replaced:
+                self._replaced.set()
+            return history
 
     async def _take(self, history: History, known: Known, *, recovering: bool) -> None:
         """Take the next generation that nobody has. What a crash leaves of it is one that nobody will ever use."""

@@ -32,6 +32,7 @@ class OrchestratorOptions:
     gc_grace_s: How long files of lost attempts stay before they are collected.
     job_ttl_s: How long ended jobs stay in the ledger before they are archived.
     ids_ttl_s: How long the ids of archived jobs are still known.
+    recover: If the ledger is an older copy, begin a new generation and take over what was said since.
 
     Raises:
         Invalid: One of them cannot be right; says what and what to do.
@@ -48,6 +49,7 @@ class OrchestratorOptions:
     gc_grace_s: float = 24 * 3600
     job_ttl_s: float = JOB_TTL_S
     ids_ttl_s: float = IDS_TTL_S
+    recover: bool = False
 
     def __post_init__(self) -> None:
         for what, least in _LEAST:

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
+from planrun.core.errors import LedgerUnusable
 from planrun.core.manifests import Manifest, named_in
 from planrun.ledger.chronicle import Chronicle
 from planrun.orchestrator.closer import THREADS, read_manifest
+from planrun.orchestrator.generations import Generations
 from planrun.storage.contract import Store
 from planrun.trip import trip
 
@@ -23,8 +25,33 @@ AT_ONCE_MAX = 500
 _log = logging.getLogger("planrun.recovery")
 
 
-async def recover(chronicle: Chronicle, store: Store) -> int:
-    """Adopt every manifest that the ledger does not have. Called before any door opens.
+async def begin(
+    chronicle: Chronicle, store: Store, generations: Generations, *, recover: bool, strict: bool = True
+) -> None:
+    """Make sure that the ledger is the right one and lacks no answer. Called before any door opens and any duty runs.
+
+    Args:
+        recover: Begin a new generation, if this is an older copy.
+        strict: The store lets one of several create an object, so that answers can be written down there first.
+
+    Raises:
+        LedgerUnusable: It must not be run as it is; says what was found and what to do.
+        StorageError: The store does not say. Call it again.
+    """
+    history = await generations.enter(recover=recover)
+    if history.recovering:  # begun just now, or before a crash
+        await adopt_all(chronicle, store)
+    if history.strict and not strict:
+        raise LedgerUnusable(
+            "this ledger writes its answers down in the store before it says them, and this store OVERWRITES what was "
+            "written: use one that creates objects once (see `planrun check`)"
+        )
+    if strict and not history.strict:
+        await chronicle.be_strict()
+
+
+async def adopt_all(chronicle: Chronicle, store: Store) -> int:
+    """Adopt every manifest that the ledger does not have.
 
     Returns:
         How many were adopted.

@@ -73,6 +73,7 @@ def build_app(
                 Door,
                 guard=guard or Guard(),
                 open_paths=[route.path for route in EVERY_ROUTE if route.scope is None],
+                headers={} if served is None else served.headers,
             ),
         ],
         exception_handlers={

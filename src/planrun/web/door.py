@@ -10,7 +10,7 @@ requests, but must name where it comes from (`Origin`, `Sec-Fetch-Site`); and it
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -35,14 +35,16 @@ ALWAYS = {
 class Door:
     """Stands before every route."""
 
-    def __init__(self, app: ASGIApp, *, guard: Guard, open_paths: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, *, guard: Guard, open_paths: Collection[str], headers: Mapping[str, str]) -> None:
         """
         Args:
             open_paths: What needs no token.
+            headers: Of every reply, refusals too, beside those of every server.
         """
         self._app = app
         self._guard = guard
         self._open_paths = frozenset(open_paths)
+        self._headers = {**ALWAYS, **headers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -51,7 +53,7 @@ class Door:
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(ALWAYS)
+                MutableHeaders(scope=message).update(self._headers)
                 await intake.drain()
             await send(message)
 

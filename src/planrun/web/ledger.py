@@ -17,6 +17,7 @@ from planrun.ledger.contract import Ledger
 from planrun.ledger.wire import (
     BODY_BYTES_MAX,
     BOOT_HEADER,
+    GENERATION_HEADER,
     POLL_S_MAX,
     PROTOCOL,
     PROTOCOL_HEADER,
@@ -25,23 +26,25 @@ from planrun.ledger.wire import (
     Verb,
     arguments_of,
 )
+from planrun.orchestrator.generations import Generations
 from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_json
 from planrun.web.problems import NO_FLEET, NO_VERB, OTHER_PROTOCOL, Refused
 from planrun.web.reach import Borders, ask_within
 
+DIGITS_MAX = 20
 WATCHED_MS = 2 * POLL_S_MAX * 1000  # nobody asked about it for so long: nobody waits for it any more
 
 
 async def fleet(call: Call, *, query: NoQuery) -> Response:
     """What a worker has to know to join this fleet: its store, its broker, its leases."""
-    served = _served(call)
+    served = await _served(call)
     return _reply(served, served.fleet)
 
 
 async def ask_ledger(call: Call, *, query: NoQuery) -> Response:
     """One verb of the ledger, as `RemoteLedger` asks it. Programs take the other routes."""
-    served = _served(call)
+    served = await _served(call)
     verb = VERBS.get(call.request.path_params["verb"])
     if verb is None:
         raise Refused(NO_VERB, f"this orchestrator knows no verb {call.request.path_params['verb']!r:.80}: upgrade it")
@@ -60,11 +63,12 @@ async def _ask(ledger: Ledger, verb: Verb, asked: msgspec.Struct) -> Any:
     return await getattr(ledger, verb.name)(**arguments_of(asked))
 
 
-def _served(call: Call) -> Served:
+async def _served(call: Call) -> Served:
     """What is served here to callers of this version.
 
     Raises:
         Refused: Nothing is.
+        LedgerUnavailable: A copy of the ledger was recovered elsewhere: that one is to be asked.
     """
     if call.served is None:
         raise Refused(NO_FLEET, "this is `planrun up`, which owns no fleet; start `planrun orchestrator` for that")
@@ -72,6 +76,9 @@ def _served(call: Call) -> Served:
     if told != str(PROTOCOL):
         older = "the orchestrator" if told.isdigit() and int(told) > PROTOCOL else "whoever asks"
         raise Refused(OTHER_PROTOCOL, f"protocol {told!r:.20} asked, {PROTOCOL} spoken here: upgrade {older} first")
+    met = call.request.headers.get(GENERATION_HEADER, "")
+    if call.served.generations is not None and met.isascii() and met.isdigit() and len(met) < DIGITS_MAX:
+        await call.served.generations.hear(int(met))
     return call.served
 
 
@@ -140,8 +147,14 @@ class Served:
     fleet: Fleet
     watches: Watches
     borders: Borders
+    generations: Generations | None = None  # None: of a ledger of which there are no copies
 
     @classmethod
-    def over(cls, ledger: Ledger, clock: Clock, fleet: Fleet) -> Served:
+    def over(cls, ledger: Ledger, clock: Clock, fleet: Fleet, generations: Generations | None = None) -> Served:
         """Over what an orchestrator has opened."""
-        return cls(ledger, clock, fleet, Watches(ledger, clock), Borders(ledger))
+        return cls(ledger, clock, fleet, Watches(ledger, clock), Borders(ledger), generations)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every reply says of the ledger."""
+        return {} if self.generations is None else {GENERATION_HEADER: str(self.generations.number)}

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of, s3_endpoint_from, store_from, token_from
+from planrun.config import Place, file_of, place_of, s3_endpoint_from, store_from, token_from
 from planrun.core.errors import Invalid, StorageError
 from planrun.core.fleet import Fleet
 from planrun.core.flows import lane_of
@@ -61,7 +61,7 @@ def open_fleet_ledger(
     """
     outlets = Outlets(programs=False, broker_prefix=broker_prefix)
     clock = clock or SystemClock.open_system()
-    return SqliteFleetLedger(place_of(url), clock, outlets=outlets, warm_after_ms=round(warm_after_s * 1000))
+    return SqliteFleetLedger(file_of(url), clock, outlets=outlets, warm_after_ms=round(warm_after_s * 1000))
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
@@ -91,12 +91,17 @@ def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:
         Invalid: Not the address of a file.
         LedgerUnusable: The file must not be opened here; the text says why.
     """
-    return SqliteKeyring(place_of(url), clock or SystemClock.open_system())
+    return SqliteKeyring(file_of(url), clock or SystemClock.open_system())
 
 
 def blocking_view(ledger: Ledger) -> Ledger | None:
     """The same open ledger for callers without an event loop: its verbs never suspend. None: it has no such view."""
     return BlockingLedger(ledger) if isinstance(ledger, SqliteLedger) else None
+
+
+def remote_logs(ledger: Ledger) -> RemoteLedger | None:
+    """Where the logs of its jobs are read, if its orchestrator has them; None: on this box."""
+    return ledger if isinstance(ledger, RemoteLedger) else None
 
 
 async def join_fleet(ledger: Ledger) -> Fleet:
@@ -119,6 +124,11 @@ def chronicle_of(ledger: Ledger) -> Chronicle:
     if not isinstance(ledger, SqliteLedger):
         raise Invalid("only the process that has the ledger's file open can look after its generations")
     return SqliteChronicle(ledger)
+
+
+def generation_met(ledger: Ledger) -> int:
+    """The highest generation of an orchestrator's ledger that was met there; 0: none yet, or it is a file."""
+    return ledger.generation if isinstance(ledger, RemoteLedger) else 0
 
 
 def store_address(url: str, given: str | None = None, *, settle: bool = False) -> str:
@@ -178,8 +188,11 @@ def probe_store(store: Store) -> StoreReport:
     return probe(store, SystemClock.open_system().new_id())
 
 
-async def touch_store(store: Store) -> None:
+async def touch_store(store: Store, *, thoroughly: bool = False) -> None:
     """Find out at once whether this process may store there. A store that is away now may be back in time.
+
+    Args:
+        thoroughly: Also what it honours, and say what it does not: for who collects and decides.
 
     Raises:
         StorageError: It refused; says what to do.
@@ -187,7 +200,11 @@ async def touch_store(store: Store) -> None:
     if isinstance(store, FilesystemStore):
         return
     try:
-        await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
+        if not thoroughly:
+            await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
+            return
+        for problem in (await asyncio.to_thread(probe_store, store)).problems:
+            log.warning("%s: %s", store, problem)
     except StorageError as error:
         if not error.is_away:
             raise
@@ -272,7 +289,7 @@ def upgrade_ledger(url: str, *, backup: Path | None) -> None:
         LedgerUnusable: The file must not be opened here; the text says why.
         LedgerUnavailable: Another process holds it, or the copy failed. Nothing was changed.
     """
-    upgrade(place_of(url), backup=backup, wait_s=WAIT_S)
+    upgrade(file_of(url), backup=backup, wait_s=WAIT_S)
 
 
 def ledger_facts(url: str) -> LedgerFacts:
@@ -282,4 +299,4 @@ def ledger_facts(url: str) -> LedgerFacts:
         Invalid: Not an address.
         LedgerUnusable: The file must not be opened here; the text says why.
     """
-    return facts_of(place_of(url))
+    return facts_of(file_of(url))

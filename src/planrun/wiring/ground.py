@@ -20,13 +20,16 @@ class Ground:
     """What a worker stands on.
 
     Attributes:
-        broker, broker_prefix: As in `Fleet`.
+        store_url: Its address, where it is a bucket's.
+        broker, broker_prefix, lease_s: As in `Fleet`; None: it is not one.
     """
 
     ledger: Ledger
     store: Store
+    store_url: str = ""
     broker: str = ""
     broker_prefix: str = ""
+    lease_s: float | None = None
 
 
 @asynccontextmanager
@@ -47,9 +50,10 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
         ledger = open_ledger(url, clock=clock)
         try:
             fleet = await join_fleet(ledger)
-            store = open_shared_store(store_from(given) or fleet.store)
+            store_url = store_from(given) or fleet.store
+            store = open_shared_store(store_url)
             await touch_store(store)
-            yield Ground(ledger, store, fleet.broker, fleet.broker_prefix)
+            yield Ground(ledger, store, store_url, fleet.broker, fleet.broker_prefix, fleet.lease_s)
         finally:
             await ledger.close()
         return

@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of
-from planrun.core.errors import Invalid
+from planrun.config import Place, file_of
+from planrun.core.errors import LedgerUnusable
 from planrun.core.fleet import Fleet
 from planrun.core.keeping import Keep
+from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
 from planrun.lockfile import hold_ledger
 from planrun.orchestrator.archive import Archive
+from planrun.orchestrator.closer import Closer
 from planrun.orchestrator.collector import Collector
-from planrun.orchestrator.duties import Duties
+from planrun.orchestrator.duties import Duties, Loop
 from planrun.orchestrator.fleet import fleet_duties
+from planrun.orchestrator.generations import Generations
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
+from planrun.orchestrator.recovery import begin
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.storage.contract import Store
@@ -32,6 +36,7 @@ from planrun.wiring import (
     open_fleet_ledger,
     open_fleet_transport,
     open_shared_store,
+    probe_store,
     store_address,
     touch_store,
 )
@@ -54,10 +59,20 @@ class Orchestrator:
     store: Store
     fleet: Fleet
     duties: Duties
+    generations: Generations
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Do what is to be done until `stop` is set."""
+        """Do what is to be done until `stop` is set.
+
+        Raises:
+            LedgerUnusable: Another orchestrator has recovered a copy of this ledger, so that this one must end.
+        """
+        replaced = asyncio.create_task(self.generations.wait_replaced())
+        replaced.add_done_callback(lambda _: stop.set())
         await self.duties.run(stop)
+        replaced.cancel()
+        if self.generations.replaced:
+            raise LedgerUnusable(self.generations.replaced)
 
 
 @asynccontextmanager
@@ -69,9 +84,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
         StorageError: The store refuses what an orchestrator wants to do there.
         LedgerUnusable: The file must not be opened here, or a worker or another orchestrator has it; names it.
     """
-    place = place_of(url)
-    if place.is_remote:
-        raise Invalid(f"{url}: that is an orchestrator's address; name its ledger: sqlite:///path/to/file.db")
+    place = file_of(url)
     place.ledger.parent.mkdir(parents=True, exist_ok=True)
     hold = hold_ledger(place.alone, alone=True)
     try:
@@ -91,10 +104,13 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             )
             await _declare(ledger, options)
             store = open_shared_store(fleet.store)
-            await touch_store(store)
-            async with _open_broker(fleet, ledger, clock) as broker:
-                duties = _duties(ledger, store, clock, place, options, broker)
-                yield Orchestrator(place, clock, ledger, store, fleet, duties)
+            await touch_store(store, thoroughly=True)
+            async with (
+                _history(ledger, store, clock, options) as (generations, loops),
+                _open_broker(fleet, clock, generations.number) as broker,
+            ):
+                duties = _duties(ledger, store, clock, place, options, broker, loops)
+                yield Orchestrator(place, clock, ledger, store, fleet, duties, generations)
         finally:
             await ledger.close()
     finally:
@@ -110,12 +126,33 @@ async def _declare(ledger: FleetLedger, options: OrchestratorOptions) -> None:
 
 
 @asynccontextmanager
-async def _open_broker(fleet: Fleet, ledger: FleetLedger, clock: Clock) -> AsyncIterator[FleetTransport | None]:
+async def _history(
+    ledger: Ledger, store: Store, clock: Clock, options: OrchestratorOptions
+) -> AsyncIterator[tuple[Generations, list[Loop]]]:
+    """Begin: the right copy of the ledger, recovered if need be; and what keeps it so while it is open."""
+    chronicle = chronicle_of(ledger)
+    generations = Generations(chronicle, store, clock)
+    report = await asyncio.to_thread(probe_store, store)
+    for problem in report.problems:
+        log.warning("%s", problem)
+    await begin(chronicle, store, generations, recover=options.recover, strict=report.creates_once)
+    loops = [Loop("say how far the ledger is", generations.tick, on_change=False)]
+    closer = Closer(chronicle, store, generations)
+    if report.creates_once:
+        loops.append(Loop("write answers down", closer.tick))
+    try:
+        yield generations, loops
+    finally:
+        closer.close()
+        await generations.close()
+
+
+@asynccontextmanager
+async def _open_broker(fleet: Fleet, clock: Clock, generation: int) -> AsyncIterator[FleetTransport | None]:
     """The orchestrator's end of the fleet's broker; None: it has none."""
     if not fleet.broker:
         yield None
         return
-    generation = (await chronicle_of(ledger).history()).generation
     broker = open_fleet_transport(clock, broker=fleet.broker, broker_prefix=fleet.broker_prefix, generation=generation)
     try:
         yield broker
@@ -130,6 +167,7 @@ def _duties(
     place: Place,
     options: OrchestratorOptions,
     broker: FleetTransport | None,
+    loops: Sequence[Loop],
 ) -> Duties:
     expiry, more = fleet_duties(ledger, broker, clock)
     return Duties(
@@ -153,5 +191,5 @@ def _duties(
             keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
             logs=place.logs,
         ),
-        more=more,
+        more=(*more, *loops),
     )

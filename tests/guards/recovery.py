@@ -1,0 +1,158 @@
+"""The fences between the end of a job and its answer, and between one history of a ledger and another."""
+
+from __future__ import annotations
+
+from .fences import CLOSING, SQL, Fence
+from .rules import VERBS, contract, core
+
+UNTIL = "TestClosing::test_until_its_manifest_stands_a_job_runs_for_everybody"
+KEPT = "TestClosing::test_a_closing_job_is_not_dropped_and_none_of_it_is_garbage"
+GARBAGE = "TestRecovery::test_while_recovering_and_of_an_open_job_of_older_tokens_nothing_is_garbage"
+GENERATIONS = "tests/orchestrator/test_generations.py"
+RECOVERIES = "tests/orchestrator/test_recovery.py"
+STRICT = "coalesce((SELECT v FROM meta WHERE k = 'strict'), 0)"
+TOLD = "test_any_other_copy_is_told_what_was_found"
+RUNS = "test_the_newest_copy_may_run"
+
+
+def orchestrator(name: str, file: str, old: str, new: str, test: str) -> Fence:
+    """A rule of the orchestrator, seen with a store."""
+    return Fence(name, f"orchestrator/{file}.py", old, new, (test,))
+
+
+RECOVERY = [
+    contract("what ends while it runs is closing", f"{SQL}/end_running.sql", STRICT, "0", f"{UNTIL}[finished]"),
+    contract("what ends while it waits is closing", f"{SQL}/end_queued.sql", STRICT, "0", f"{UNTIL}[unsupported]"),
+    contract(
+        "nobody gets the result of a closing job",
+        f"{VERBS}/answers.py", ' and not row["closing"] else None', " else None", f"{UNTIL}[failed]",
+    ),
+    contract(
+        "a closing job is seen to run",
+        f"{VERBS}/requests.py", 'State.RUNNING if row["closing"] else ', "", f"{UNTIL}[canceled]",
+    ),
+    contract(
+        "how its last attempt ended is not said",
+        f"{VERBS}/reading.py", '_OPEN if row["attempt"] == unsaid else {}', "{}", f"{UNTIL}[finished]",
+    ),
+    contract(
+        "its history does not say it either",
+        f"{VERBS}/reading.py", "row.attempt == unsaid and row.what in ENDS", "False", f"{UNTIL}[finished]",
+    ),
+    contract(
+        "a closing job is not listed by its end",
+        f"{SQL}/newest_of_set.sql", "id NOT IN (SELECT id FROM job WHERE closing = 1)", "1",
+        "TestClosing::test_a_list_has_a_closing_job_among_those_that_run",
+    ),
+    contract(
+        "a closing job is joined",
+        f"{VERBS}/intake.py", ' or (row is not None and row["closing"])', "",
+        "TestClosing::test_a_caller_that_joins_a_closing_job_is_told_with_the_others",
+    ),
+    contract("the result of a closing job is kept", f"{SQL}/stale_results.sql", " AND j.closing = 0", "", KEPT),
+    contract("nothing of a closing job is garbage", f"{SQL}/garbage.sql", "j.closing = 0", "1", KEPT),
+    contract(
+        "while recovering nothing is garbage",
+        f"{SQL}/garbage.sql", "NOT EXISTS (SELECT 1 FROM meta WHERE k = 'recovering')", "1", GARBAGE,
+    ),
+    contract(
+        "a manifest may name what an older generation stored",
+        f"{SQL}/garbage.sql", "NOT EXISTS (SELECT 1 FROM meta WHERE k = 'recovered_at_ms')", "1", GARBAGE,
+    ),
+    contract(
+        "every end is counted",
+        CLOSING, "UPDATE meta SET v=v+1 WHERE k='next_n'", "UPDATE meta SET v=v WHERE k='next_n'",
+        "TestClosing::test_every_end_is_counted_so_that_a_copy_without_it_has_counted_less[failed]",
+    ),
+    contract(
+        "what stands in the store is the answer",
+        f"{VERBS}/closing.py", "if stored_result(tx, result.job_id) == result:", "if True:",
+        "TestClosing::test_another_answer_that_stands_in_the_store_is_the_answer",
+    ),
+    contract(
+        "an answer that was said stays",
+        f"{VERBS}/closing.py", '(job["ended_at_ms"] is not None and not job["closing"])', "False",
+        "TestClosing::test_an_answer_that_was_said_is_never_replaced",
+    ),
+    contract(
+        "a key that is taken stays taken",
+        f"{SQL}/adopt_end.sql", "AND o.key_open = 1", "AND 0",
+        "TestClosing::test_a_failure_in_the_store_frees_the_key_and_one_that_is_taken_stays_taken",
+    ),
+    contract(
+        "the attempts of another history do not come again",
+        f"{SQL}/end_elsewhere.sql", "max(attempt, :won_attempt)", "attempt",
+        "TestRecovery::test_a_job_that_is_open_here_ends_as_its_manifest_says[queued]",
+    ),
+    contract(
+        "a job that only the store knows is written down",
+        f"{VERBS}/closing.py", " or _write_down(tx, manifest)", "",
+        "TestRecovery::test_a_job_that_only_the_store_knows_answers_under_its_ids_and_its_key",
+    ),
+    contract(
+        "a generation never goes back",
+        f"{SQL}/take_generation.sql", " AND v <= :generation", "",
+        "TestRecovery::test_a_new_generation_has_higher_tokens_and_never_goes_back",
+    ),
+    contract(
+        "a ledger that is behind grants nothing",
+        f"{SQL}/grant.sql", "NOT EXISTS (SELECT 1 FROM meta WHERE k = 'rolled_back')", "1",
+        "TestRecovery::test_an_attempt_ahead_of_the_ledger_stops_all_grants",
+    ),
+    contract(
+        "a token that was not given out is proof",
+        f"{VERBS}/holding.py", "if is_ahead(tx, lease):", "if False:",
+        "TestRecovery::test_a_token_that_was_not_given_out_is_proof_that_the_ledger_was_rolled_back",
+    ),
+    contract(
+        "after a recovery an attempt ahead proves nothing",
+        f"{VERBS}/recovering.py", 'if one(tx, "meta", k="recovered_at_ms") is None:', "if True:",
+        "TestRecovery::test_an_attempt_that_was_not_reached_is_proof_unless_the_ledger_was_recovered",
+    ),
+    contract(
+        "a ledger without an orchestrator suspects nobody",
+        f"{VERBS}/recovering.py", 'one(tx, "meta", k=OWNER) is not None and ', "",
+        "TestRecovery::test_a_ledger_without_an_orchestrator_suspects_nobody",
+    ),
+    core("a copy that has counted less is older", "generations", "known.high > mark", "False", TOLD),
+    core("a higher generation has taken over", "generations", "known.newest > history.generation and", "False and",
+         TOLD),
+    core("a backup is a copy", "generations", "history.copied_at_ms is not None and known.newest", "False", TOLD),
+    core("a store that does not know us is another", "generations", "history.owner and taken is None", "False", TOLD),
+    core("a generation is one copy's", "generations", "taken.owner != history.owner", "False", TOLD),
+    core("a ledger that knows that it is behind is", "generations", "    if history.rolled_back:", "    if False:",
+         TOLD),
+    core("a first start that was killed is no rival", "generations",
+         " and (history.owner or known.high is not None)", "", RUNS),
+    orchestrator(
+        "the mark is made before an answer is said",
+        "closer", "        await self._generations.reach(", "        (",
+        f"{GENERATIONS}::test_before_an_answer_is_said_the_mark_is_past_it",
+    ),
+    orchestrator(
+        "the manifest that stands is adopted, not ours",
+        "closer", "return read_manifest(key, there)", "return manifest",
+        f"{RECOVERIES}::test_a_job_that_ended_differently_since_the_restore_gets_the_answer_that_was_said_first",
+    ),
+    orchestrator(
+        "a copy is refused",
+        "generations", "if problem and not recover:", "if False:",
+        f"{GENERATIONS}::test_a_backup_is_known_as_one_although_nothing_was_said_since",
+    ),
+    orchestrator(
+        "of two copies one has a generation",
+        "generations", "            if there == taken:\n", "            if True:\n",
+        f"{GENERATIONS}::test_a_generation_that_somebody_takes_meanwhile_is_not_ours",
+    ),
+    orchestrator(
+        "who has been replaced ends",
+        "generations", "            if self.replaced:\n                self._replaced.set()\n", "",
+        f"{RECOVERIES}::test_the_copy_that_was_left_behind_ends_and_what_it_still_says_is_no_second_answer",
+    ),
+    orchestrator(
+        "a recovery adopts what was said",
+        "recovery", "    if history.recovering:", "    if False:",
+        f"{RECOVERIES}::test_a_copy_from_before_the_last_fifty_settles_is_refused_and_recovered_without_a_second_answer"
+        "[backup.db]",
+    ),
+]  # fmt: skip

@@ -1,0 +1,151 @@
+"""Which copy of a ledger runs is agreed on in the store, where one of two can create an object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planrun.core.errors import LedgerUnusable
+from planrun.orchestrator.generations import MARK_EVERY_MS
+from planrun.storage.filesystem import FilesystemStore
+from tests.contract.manual_clock import ManualClock
+from tests.orchestrator.standing import copy_of, standing
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def names(store: Path) -> list[str]:
+    """What the store has of the one ledger, below its folder."""
+    return sorted(key.split("/", 2)[2] for key in FilesystemStore(store).keys("") if key.startswith("ledger/"))
+
+
+async def test_a_generation_is_taken_once_and_the_mark_moves_with_the_ledger(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    ledger, store = tmp_path / "ledger.db", tmp_path / "store"
+    async with standing(ledger, store, clock) as party:
+        assert names(store) == ["gen/1", "high/1-0"]
+        await party.they.running()
+        assert await party.generations.tick(7) == 7 + MARK_EVERY_MS
+        assert names(store) == ["gen/1", "high/1-1"]
+        await party.they.succeed(await party.they.running())
+        await party.closer.tick(0)
+        assert names(store) == ["gen/1", "high/1-3"]
+        await party.they.running()
+        await party.generations.close()
+    async with standing(ledger, store, clock):
+        assert names(store) == ["gen/1", "high/1-4"]
+
+
+async def test_before_an_answer_is_said_the_mark_is_past_it(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a copy from the same minute would not be known as one."""
+    store = tmp_path / "store"
+    async with standing(tmp_path / "ledger.db", store, clock) as party:
+        await party.they.succeed(await party.they.running())
+        seen: list[list[str]] = []
+        put = party.store.put_if_absent
+
+        def watched(key: str, data: bytes) -> bytes:
+            if "/results/" in key:
+                seen.append(names(store))
+            return put(key, data)
+
+        monkeypatch.setattr(party.store, "put_if_absent", watched)
+        await party.closer.tick(0)
+
+        assert seen == [["gen/1", "high/1-2"]]
+
+
+async def test_another_store_is_refused(tmp_path: Path, clock: ManualClock) -> None:
+    ledger = tmp_path / "ledger.db"
+    async with standing(ledger, tmp_path / "store", clock):
+        pass
+
+    with pytest.raises(LedgerUnusable, match=r"does not know its generation 1.*--store"):
+        async with standing(ledger, tmp_path / "other", clock):
+            pass
+    assert not names(tmp_path / "other")
+
+
+async def test_of_two_copies_of_a_ledger_that_never_had_a_store_one_takes_it(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    store = tmp_path / "store"
+    async with standing(tmp_path / "a.db", store, clock, began=False) as party:
+        await party.they.running()
+    copy_of(tmp_path / "a.db", tmp_path / "b.db")
+    async with standing(tmp_path / "a.db", store, clock) as party:
+        await party.they.succeed(await party.they.running())
+        await party.closer.tick(0)
+
+    with pytest.raises(LedgerUnusable, match="older copy"):
+        async with standing(tmp_path / "b.db", store, clock):
+            pass
+
+
+async def test_a_backup_is_known_as_one_although_nothing_was_said_since(tmp_path: Path, clock: ManualClock) -> None:
+    store = tmp_path / "store"
+    async with standing(tmp_path / "a.db", store, clock) as party:
+        await party.ledger.backup(str(tmp_path / "b.db"))
+        await party.they.running()  # the copy would give the same token out
+
+    with pytest.raises(LedgerUnusable, match="made by `planrun backup`"):
+        async with standing(tmp_path / "b.db", store, clock):
+            pass
+    async with standing(tmp_path / "b.db", store, clock, recover=True) as party:
+        assert (await party.chronicle.history()).generation == 2
+    with pytest.raises(LedgerUnusable, match="generation 2 has taken over"):
+        async with standing(tmp_path / "a.db", store, clock):
+            pass
+
+
+async def test_recover_changes_nothing_where_nothing_is_wrong(tmp_path: Path, clock: ManualClock) -> None:
+    """Somebody leaves the option in a unit file."""
+    for _ in range(3):
+        async with standing(tmp_path / "a.db", tmp_path / "store", clock, recover=True) as party:
+            assert (await party.chronicle.history()).generation == 1
+
+
+async def test_proof_that_the_ledger_is_behind_is_said_once_and_asks_for_a_recovery(
+    tmp_path: Path, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with standing(tmp_path / "a.db", tmp_path / "store", clock) as party:
+        job = await party.they.submit()
+        await party.they.ask(job.job_id, 5)
+
+        for now_ms in range(3):
+            await party.generations.tick(now_ms)
+
+        [said] = caplog.messages
+        assert "behind its workers" in said
+        assert "--recover" in said
+    with pytest.raises(LedgerUnusable, match="behind its workers"):
+        async with standing(tmp_path / "a.db", tmp_path / "store", clock):
+            pass
+    async with standing(tmp_path / "a.db", tmp_path / "store", clock, recover=True) as party:
+        assert await party.they.grant(job.job_id)
+
+
+async def test_a_generation_that_somebody_takes_meanwhile_is_not_ours(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two copies are recovered at once: one creates the object first, the other goes on to the next number."""
+    store = FilesystemStore(tmp_path / "store")
+    put = store.put_if_absent
+
+    def late(key: str, data: bytes) -> bytes:
+        if key.endswith("/gen/1"):
+            put(key, b'{"owner": "rival", "at_ms": 1}')
+        return put(key, data)
+
+    monkeypatch.setattr(store, "put_if_absent", late)
+    async with standing(tmp_path / "a.db", store, clock) as party:
+        assert (await party.chronicle.history()).generation == 2
