@@ -62,8 +62,8 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
         try:
             if (await chronicle_of(ledger).history()).strict:
                 raise LedgerUnusable(
-                    f"the answers of {place.ledger} are written down in the store by an orchestrator before anybody gets "
-                    "them: start `planrun orchestrator`, and this worker with --url http://HOST:PORT"
+                    f"the answers of {place.ledger} are said by an orchestrator alone, once they stand in the store: "
+                    "start `planrun orchestrator`, and this worker with --url http://HOST:PORT"
                 )
             yield Ground(ledger, store)
         finally:
