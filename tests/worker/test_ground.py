@@ -22,11 +22,11 @@ def anyio_backend() -> str:
 async def test_a_ledger_that_says_no_answer_by_itself_has_no_workers_without_its_orchestrator(tmp_path: Path) -> None:
     """Their jobs would end, and nobody would ever hear how."""
     url = f"sqlite:///{tmp_path}/ledger.db"
-    async with open_ground(url, SystemClock.open_system(), None) as ground:
+    async with open_ground(url, "", SystemClock.open_system()) as ground:
         await chronicle_of(ground.ledger).be_strict()
 
     with pytest.raises(LedgerUnusable, match="start `planrun orchestrator`"):
-        async with open_ground(url, SystemClock.open_system(), None):
+        async with open_ground(url, "", SystemClock.open_system()):
             pass
     ledger = open_ledger(url)  # whoever only asks goes on
     assert (await ledger.counts(None))["queued"] == 0
