@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from planrun.clock import Clock
-from planrun.config import place_of, store_from
+from planrun.config import broker_from, place_of, store_from
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import hold_ledger
 from planrun.storage.contract import Store
@@ -53,7 +53,8 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
             store_url = store_from(given) or fleet.store
             store = open_shared_store(store_url)
             await touch_store(store)
-            yield Ground(ledger, store, store_url, fleet.broker, fleet.broker_prefix, fleet.lease_s)
+            broker = broker_from(fleet.broker)
+            yield Ground(ledger, store, store_url, broker, fleet.broker_prefix, fleet.lease_s)
         finally:
             await ledger.close()
         return
