@@ -23,6 +23,7 @@ URL_VARIABLE = "PLANRUN_URL"
 TOKEN_VARIABLE = "PLANRUN_TOKEN"
 TOKEN_CHARS_MIN = 16
 STORE_VARIABLE = "PLANRUN_STORE"
+BROKER_VARIABLE = "PLANRUN_BROKER"
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # the S3 client reads all other AWS_* variables
 CACHE_VARIABLE = "XDG_CACHE_HOME"
 REMOTE = ("http://", "https://")
@@ -141,6 +142,20 @@ def place_of(url: str, environment: Mapping[str, str] = os.environ) -> Place:
     return Place(Path(path).expanduser().absolute(), is_trusted)
 
 
+def file_of(url: str) -> Place:
+    """Read the address of a ledger's file, for what can be done there alone.
+
+    Raises:
+        Invalid: Not an address, or an orchestrator's.
+    """
+    place = place_of(url)
+    if place.is_remote:
+        raise Invalid(
+            f"{url} is an orchestrator: do this on its box, at its ledger's file, with --url sqlite:///path/to/file.db"
+        )
+    return place
+
+
 def _remote_place(url: str, environment: Mapping[str, str]) -> Place:
     parts = urlsplit(url)
     try:
@@ -174,6 +189,11 @@ def token_from(environment: Mapping[str, str] = os.environ) -> str:
             "such as the output of: openssl rand -hex 16"
         )
     return token
+
+
+def broker_from(fleet: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The broker that a worker of a fleet goes to: the fleet's own, or that one under the name known here."""
+    return (environment.get(BROKER_VARIABLE) or fleet) if fleet else ""
 
 
 def store_from(given: str | None, environment: Mapping[str, str] = os.environ) -> str:

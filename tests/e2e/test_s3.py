@@ -19,6 +19,7 @@ from urllib.request import urlopen
 import pytest
 
 from planrun.storage.s3 import S3Store
+from tests.e2e.fleet import FleetOfOneBox, opened
 from tests.services.s3 import BUCKET, Ministack
 
 JOBS = """
@@ -217,3 +218,38 @@ def test_a_worker_that_the_store_refuses_says_so_and_takes_nothing(box: Box) -> 
     assert refused.returncode not in (0, 2)
     assert "there is no such bucket; create it" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+@pytest.fixture
+def fleet(box: Box) -> Iterator[FleetOfOneBox]:
+    """Its client has neither the store's address nor credentials."""
+    with opened(box.folder, box.environment | {"XDG_CACHE_HOME": str(box.folder / "cache")}) as fleet:
+        box.environment = {name: value for name, value in box.environment.items() if not name.startswith("AWS_")} | {
+            "PLANRUN_URL": fleet.url,
+            "PLANRUN_TOKEN": "a-token-of-sixteen-or-more",
+        }
+        fleet.environment = {**fleet.environment, "PLANRUN_TOKEN": box.environment["PLANRUN_TOKEN"]}
+        yield fleet
+
+
+def test_in_a_fleet_the_worker_is_told_the_store_and_a_client_needs_no_credentials(
+    box: Box, server: Ministack, fleet: FleetOfOneBox, bucket: S3Store
+) -> None:
+    """And the store's absence at upload time costs one job no second start there, either."""
+    fleet.orchestrate("--store", ADDRESS)
+    fleet.work()
+    gate, log = box.folder / "gate", box.folder / "worker.log"
+    job = box.submit(gate=str(gate), kilobytes=20)
+    eventually(box.starts.exists, log)
+    server.kill()
+    gate.touch()
+    eventually(lambda: "waits for the store" in log.read_text(), log)
+    server.start()
+    film = box.answer("wait", job)["outputs"]["film"]
+
+    saved = box.run("result", job, "--save", "out")
+
+    assert saved.returncode == 0, saved.stderr
+    assert (box.folder / "out/film.mp4").read_bytes() == b"\1" * 20_000
+    assert box.starts.read_text() == "started\n"
+    assert bucket.head(film["key"]) == 20_000

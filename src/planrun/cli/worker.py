@@ -32,7 +32,12 @@ class WorkerFlags:
 
     slots: Annotated[int, _option("How many jobs it runs at once.")] = DEFAULTS.slots
     lease_s: Annotated[
-        float, _option("Seconds without a sign of this worker after which another one takes its jobs over.")
+        float | None,
+        _option(
+            "Seconds without a sign of this worker after which another one takes its jobs over; without it 60, or what "
+            "the orchestrator says.",
+            show_default=False,
+        ),
     ] = DEFAULTS.lease_s
     name: Annotated[str, _option("What people call it; without it, its host and process.", show_default=False)] = (
         DEFAULTS.name
@@ -79,6 +84,13 @@ class WorkerFlags:
     disk_free_bytes_min: Annotated[int, _option("Bytes that always stay free on the scratch disk.")] = (
         DEFAULTS.disk_free_bytes_min
     )
+    allow_input: Annotated[
+        tuple[str, ...],
+        _repeated("--allow-input", "Where inputs may come from: https://HOST/PATH, http://…, file:/FOLDER."),
+    ] = DEFAULTS.allow_input
+    input_bytes_max: Annotated[int, _option("Bytes of inputs that are fetched for one attempt at most.")] = (
+        DEFAULTS.input_bytes_max
+    )
     pass_environment: Annotated[
         tuple[str, ...], _repeated("--pass-environment", "An environment variable that job code may see.")
     ] = DEFAULTS.pass_environment
@@ -111,6 +123,8 @@ class WorkerFlags:
             job_ttl_s=self.job_ttl_s,
             ids_ttl_s=self.ids_ttl_s,
             disk_free_bytes_min=self.disk_free_bytes_min,
+            allow_input=self.allow_input,
+            input_bytes_max=self.input_bytes_max,
             pass_environment=self.pass_environment,
         )
 

@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 from planrun.client.arguments import check_text, is_seconds, is_utf8, is_whole
 from planrun.config import PARAMS_BYTES_MAX
 from planrun.core.errors import Invalid
+from planrun.core.inputs import FETCHED, check_fetched
 from planrun.core.messages import SubmitRequest
 from planrun.core.names import CONTENT_KEY, NAME_RULE, digest, is_name
 from planrun.core.routes import check_route
@@ -58,7 +59,9 @@ class Submit:
     Attributes:
         kind: What to run, as declared with `@job`.
         version: Exact version of the kind.
-        inputs: Input name → local file: a path, or a `file:` URI. It must exist when it is submitted.
+        inputs: Input name → local file, a path or a `file:` URI, which must exist when it is submitted; or an `https:`
+            address, or the `s3:` one of a result in the fleet's store, which the worker fetches where its operator
+            allows that. What lies at an address must not change: it is the address that makes the content.
         params: JSON values: text, whole numbers, finite floats, booleans, None, lists and dicts with text keys.
         key: The operation that is asked for. Whoever submits the same kind, version and key joins the running job or
             gets the stored answer; other content under it is a Conflict. `"content"`: made from kind, version, params
@@ -125,7 +128,7 @@ def ask(submit: Submit, *, request_id: str, wall_ms: int) -> Asked:
         check_route(route)
     params = dict(submit.params)
     check_json(params, bytes_max=PARAMS_BYTES_MAX, what="params")
-    inputs = {name: _local_path(name, uri) for name, uri in submit.inputs.items()}
+    inputs = {name: _input(name, uri) for name, uri in submit.inputs.items()}
     fingerprints, unreadable = _fingerprints(inputs)
     wanted: dict[str, Any] = {
         "kind": submit.kind,
@@ -214,6 +217,14 @@ def _texts(what: str, given: object) -> Sequence[str]:
     return given
 
 
+def _input(name: str, uri: str | Path) -> Path | str:
+    """A file of this box, or an address that the worker fetches."""
+    if isinstance(uri, str) and uri.partition("://")[0] in FETCHED:
+        check_fetched(name, uri)
+        return uri
+    return _local_path(name, uri)
+
+
 def _local_path(name: str, uri: str | Path) -> Path:
     if isinstance(uri, os.PathLike):
         uri = os.fspath(uri)
@@ -225,17 +236,20 @@ def _local_path(name: str, uri: str | Path) -> Path:
             raise Invalid(f"input {name}: {uri} names no file of this box; write file:///absolute/path")
         uri = unquote(parts.path)
     elif "://" in uri:
-        raise Invalid(f"input {name}: {uri}: unknown scheme; copy it to a local file and pass the path")
+        raise Invalid(f"input {name}: {uri}: unknown scheme; use https:, or copy it to a local file and pass the path")
     if not is_utf8(uri):
         raise Invalid(f"input {name}: {uri!r}: the path is not valid UTF-8 text; rename the file")
     return Path(uri).expanduser().absolute()
 
 
-def _fingerprints(inputs: Mapping[str, Path]) -> tuple[dict[str, list[Any]], str]:
-    """For each input its path, size and mtime; and why the first unreadable one is so."""
+def _fingerprints(inputs: Mapping[str, Path | str]) -> tuple[dict[str, list[Any]], str]:
+    """For each input its path, size and mtime, or its address; and why the first unreadable file is so."""
     fingerprints: dict[str, list[Any]] = {}
     unreadable = ""
     for name, path in inputs.items():
+        if isinstance(path, str):
+            fingerprints[name] = [path]
+            continue
         try:
             status = path.stat()
         except OSError as error:

@@ -229,7 +229,7 @@ class S3Store:
 
 
 def _sent(source: Path, stored: Stored, may_go_on: Callable[[], bool]) -> Iterator[bytes]:
-    """The bytes to send. Ends only if they are those whose digest is in the key, and the lease still holds."""
+    """The bytes to send. Ends only if the lease still holds, and they are those whose digest is in the key."""
     digest, count = hashlib.sha256(), 0
     with in_words(f"cannot store {source.name}", source.parent):
         for chunk in chunks_of(source, lambda: ask(may_go_on)):
@@ -240,7 +240,6 @@ def _sent(source: Path, stored: Stored, may_go_on: Callable[[], bool]) -> Iterat
             yield bytes(chunk)
     if digest.hexdigest() != stored.sha256:
         raise StorageError(f"{source} changed while it was stored: something still writes to it")
-    ask(may_go_on)
     trip("upload:before-complete")
 
 

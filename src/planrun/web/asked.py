@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from planrun.core.errors import Invalid
+from planrun.core.inputs import FETCHED
 from planrun.core.life import State
 
 WAIT_S_MAX = 600
@@ -68,6 +69,14 @@ class LogsQuery(JobQuery):
     """
 
     attempt: Cursor | None = None
+
+
+class LogQuery(LogsQuery):
+    """Attributes:
+    after: How many bytes of it are known already.
+    """
+
+    after: Cursor = 0
 
 
 class ListingQuery(Asked):
@@ -138,7 +147,8 @@ class SubmitBody(Asked):
     Attributes:
         kind: What to run.
         version: Exact version of the kind.
-        inputs: Input name → absolute path, or `file:` URI, of a file on the server's box.
+        inputs: Input name → absolute path, or `file:` URI, of a file on the server's box; or `https:` address that the
+            worker fetches.
         params: JSON values for the job.
         key: The operation asked for: equal ones join the running job or get the stored answer. `content`: made from
             kind, version, params and inputs. Without it nothing is joined.
@@ -218,8 +228,8 @@ def check_reach(body: SubmitBody) -> None:
         Invalid: Says what to write instead.
     """
     for name, uri in body.inputs.items():
-        if not uri.startswith("file:") and not PurePosixPath(uri).is_absolute():
-            raise Invalid(f"input {name}: {uri!r:.200}: over HTTP name an absolute path on the server's box")
+        if uri.partition(":")[0] not in ("file", *FETCHED) and not PurePosixPath(uri).is_absolute():
+            raise Invalid(f"input {name}: {uri!r:.200}: over HTTP name an https: address or an absolute path")
     for route in body.subscribers:
         if not route.startswith(("webhook:", "rabbitmq:")):
             raise Invalid(

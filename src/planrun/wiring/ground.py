@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from planrun.clock import Clock
-from planrun.config import place_of, store_from
+from planrun.config import broker_from, place_of, store_from
 from planrun.core.errors import LedgerUnusable
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import hold_ledger
@@ -21,13 +21,16 @@ class Ground:
     """What a worker stands on.
 
     Attributes:
-        broker, broker_prefix: As in `Fleet`.
+        store_url: Its address, where it is a bucket's.
+        broker, broker_prefix, lease_s: As in `Fleet`; None: it is not one.
     """
 
     ledger: Ledger
     store: Store
+    store_url: str = ""
     broker: str = ""
     broker_prefix: str = ""
+    lease_s: float | None = None
 
 
 @asynccontextmanager
@@ -48,9 +51,11 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
         ledger = open_ledger(url, clock=clock)
         try:
             fleet = await join_fleet(ledger)
-            store = open_shared_store(store_from(given) or fleet.store)
+            store_url = store_from(given) or fleet.store
+            store = open_shared_store(store_url)
             await touch_store(store)
-            yield Ground(ledger, store, fleet.broker, fleet.broker_prefix)
+            broker = broker_from(fleet.broker)
+            yield Ground(ledger, store, store_url, broker, fleet.broker_prefix, fleet.lease_s)
         finally:
             await ledger.close()
         return

@@ -8,12 +8,14 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
+from planrun.core.inputs import rules_from
 from planrun.core.keeping import Keep
 from planrun.core.messages import WorkerRow
 from planrun.ledger.contract import Ledger
@@ -32,6 +34,7 @@ from planrun.worker.catalog import Catalog, open_catalog
 from planrun.worker.enrolment import Enrolment
 from planrun.worker.environment import job_environment
 from planrun.worker.gates import Gates, Health
+from planrun.worker.inputs import Inputs
 from planrun.worker.isolation import Level, choose
 from planrun.worker.keeper import Keeper
 from planrun.worker.leftovers import Leftovers
@@ -65,6 +68,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     )
     scratch = _scratch_root(options, place)
     async with open_ground(url, options.store, clock) as ground:
+        options = replace(options, lease_s=options.lease_s or ground.lease_s)
         lock = WorkerLock.acquire(place.workers, clock.new_id())
         row = _row(options, catalog, lock, proves=not place.is_remote)
         ledger = ground.ledger
@@ -79,7 +83,9 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             idle_max=options.slots,
         )
         transport = open_transport(ledger, clock, row, broker=ground.broker, broker_prefix=ground.broker_prefix)
-        tools = Tools(ledger, ground.store, clock, Keeper(transport, clock, options, row.incarnation), who=row.name)
+        inputs = _inputs(options, ground, is_fleet=place.is_remote)
+        keeper = Keeper(transport, clock, options, row.incarnation)
+        tools = Tools(ledger, ground.store, clock, keeper, inputs, who=row.name)
         stop = asyncio.Event()
         beside = [asyncio.create_task(_duties_of(tools, options, row, place, scratch).run(stop))]
         try:
@@ -136,6 +142,15 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock, *, proves: 
         lock_device=lock.device,
         lock_inode=lock.inode,
         pid=os.getpid(),
+    )
+
+
+def _inputs(options: WorkerOptions, ground: Ground, *, is_fleet: bool) -> Inputs:
+    return Inputs(
+        rules_from(options.allow_input, store=ground.store_url, is_fleet=is_fleet),
+        ground.store,
+        bytes_max=options.input_bytes_max,
+        disk_free_bytes_min=options.disk_free_bytes_min,
     )
 
 

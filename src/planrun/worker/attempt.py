@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from planrun.clock import Clock
-from planrun.core.errors import JobError, LedgerUnavailable, LostLease, StorageError
+from planrun.core.errors import JobError, LedgerUnavailable, LostLease, StorageError, Transient
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
 from planrun.core.messages import (
@@ -36,6 +36,7 @@ from planrun.trip import trip
 from planrun.worker.checkpoints import CheckpointUpload
 from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder, plain_suffix
+from planrun.worker.inputs import Inputs
 from planrun.worker.keeper import Holding, Keeper
 from planrun.worker.run import Ran, Run
 from planrun.worker.store_wait import Drained, StoreWait
@@ -56,6 +57,7 @@ class Tools:
     store: Store
     clock: Clock
     keeper: Keeper
+    inputs: Inputs
     who: str
 
 
@@ -114,8 +116,9 @@ class Attempt:
     async def _prepare_and_run(self) -> Ran | None:
         try:
             self.folder.create()
-            given = self.granted.inputs
-            inputs = await asyncio.to_thread(self.folder.link_inputs, given) if given else {}
+            inputs = await self._bring() if self.granted.inputs else {}
+            if not isinstance(inputs, dict):
+                return inputs
             resume = await self.store_wait.carry(self.name, self._restore) if self.granted.checkpoint else None
         except JobError as error:
             return Ran.failed(Outcome(type(error).__name__.lower()), Failure(message=str(error), code=error.code))
@@ -134,6 +137,39 @@ class Attempt:
             bytes_max=self.kind.output_bytes_max,
         )
         return await self.run.carry(self.granted, inputs=inputs, resume=resume, uploads=uploads)
+
+    async def _bring(self) -> dict[str, Path] | Ran | None:
+        """The inputs; or how the attempt ends, if its lease does, or the worker's orders say so, before they are there.
+
+        Raises:
+            JobError: They cannot be had.
+        """
+        orders, limit_s = self.run.orders, self.kind.max_runtime_s
+        bringing = asyncio.create_task(
+            self.tools.inputs.bring(self.granted.inputs, self.granted.namespace, self.folder, self.holding)
+        )
+
+        def stop() -> None:
+            if self.holding.is_over or orders.hand_back or orders.hurry or orders.abandon:
+                bringing.cancel()
+
+        orders.listeners.add(stop)
+        self.holding.on_end = stop
+        stop()
+        try:
+            await asyncio.wait({bringing}, timeout=limit_s)
+            if not bringing.done():
+                raise Transient(f"the inputs were not there after {limit_s:g} s", code="input-unreachable")
+            if not bringing.cancelled():
+                return bringing.result()
+        finally:
+            orders.listeners.discard(stop)
+            self.holding.on_end = lambda: None
+            bringing.cancel()
+            await asyncio.wait({bringing})
+        if orders.abandon:
+            return None
+        return Ran(over=True) if self.holding.is_over else Ran(released="the worker drains")
 
     def _restore(self) -> Path | None:
         checkpoint = self.granted.checkpoint

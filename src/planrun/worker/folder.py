@@ -9,9 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from planrun.core.errors import Permanent, StorageError
 from planrun.core.messages import Checkpoint
@@ -54,27 +53,27 @@ class AttemptFolder:
         for own in (self.scratch, self.tmp, self.home):
             own.mkdir()
 
-    def link_inputs(self, inputs: Mapping[str, str]) -> dict[str, Path]:
-        """Put every input under a safe name of its own, so that no odd file name ever reaches a command line.
+    def link_input(self, name: str, source: Path) -> Path:
+        """Put a local file under a safe name of its own, so that no odd file name ever reaches a command line.
 
         Raises:
-            Permanent: An input is gone, or is not a file that this worker may read.
+            Permanent: It is gone, or is not a file that this worker may read.
         """
-        self.inputs.mkdir()
-        linked = {}
-        for name, uri in inputs.items():
-            source = Path(uri.removeprefix("file://"))
-            try:
-                _check_input(source)
-            except OSError as error:
-                raise Permanent(
-                    f"input {name}: {source} cannot be read ({error.strerror})", code="input-unreadable"
-                ) from None
-            link = self.inputs / name / f"input{plain_suffix(source).lower()}"
-            link.parent.mkdir()
-            link.symlink_to(source.resolve())
-            linked[name] = link
-        return linked
+        try:
+            _check_input(source)
+        except OSError as error:
+            raise Permanent(
+                f"input {name}: {source} cannot be read ({error.strerror})", code="input-unreadable"
+            ) from None
+        link = self.place_for(name, source)
+        link.symlink_to(source)
+        return link
+
+    def place_for(self, name: str, source: PurePath) -> Path:
+        """The safe name of an input."""
+        place = self.inputs / name / f"input{plain_suffix(source).lower()}"
+        place.parent.mkdir()
+        return place
 
     def restore(self, checkpoint: Checkpoint, store: Store) -> Path:
         """Fetch what an earlier attempt left, verified.
@@ -153,7 +152,7 @@ def _remove_entries(folder: Path | str, allowed: int) -> int:
     return allowed
 
 
-def plain_suffix(path: Path) -> str:
+def plain_suffix(path: PurePath) -> str:
     """The suffix of a file if it is an ordinary one: no other reaches a command line or an object's key."""
     suffix = path.suffix
     return suffix if suffix[1:].isalnum() and suffix.isascii() and len(suffix) <= SUFFIX_LENGTH_MAX else ""

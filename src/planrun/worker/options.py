@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planrun.core.errors import Invalid
+from planrun.core.inputs import rules_from
 from planrun.core.keeping import IDS_TTL_S, IDS_TTL_S_MIN, JOB_TTL_S
-from planrun.core.kinds import MIB
+from planrun.core.kinds import GIB, MIB
 from planrun.core.spelling import CAPABILITY_RULE, NAME_RULE, is_capability, is_name
+
+LEASE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +24,8 @@ class WorkerOptions:
     namespaces: Whose jobs it runs.
     name: What people call it; empty: its host and process.
     slots: How many jobs it runs at once.
-    lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over.
+    lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over; None: 60 s, in a
+        fleet what the orchestrator says.
     capabilities: What this machine can do, beside what the modules probe themselves.
     scratch: Root of the attempts' folders; None: beside the ledger.
     store: Where results go: `s3://bucket/prefix`, or the absolute path of a folder; empty: PLANRUN_STORE, else where
@@ -36,6 +40,9 @@ class WorkerOptions:
     job_ttl_s: How long ended jobs stay in the ledger before they are archived, for all workers of the ledger.
     ids_ttl_s: How long the ids of archived jobs are still known, for all workers of the ledger.
     disk_free_bytes_min: Always left free on the scratch disk.
+    allow_input: Where inputs may come from: `https://HOST/PATH`, `https://*.example.org`, `http://…`, `file:/FOLDER`.
+        Empty: `https://*`, which is public addresses alone, and, where only this box hands jobs in, every file.
+    input_bytes_max: What may be fetched for one attempt.
     pass_environment: Further environment variables that job code may see.
 
     Raises:
@@ -47,7 +54,7 @@ class WorkerOptions:
     namespaces: tuple[str, ...] = ("default",)
     name: str = ""
     slots: int = 1
-    lease_s: float = 60
+    lease_s: float | None = None
     capabilities: tuple[str, ...] = ()
     scratch: Path | None = None
     store: str = ""
@@ -61,10 +68,12 @@ class WorkerOptions:
     job_ttl_s: float = JOB_TTL_S
     ids_ttl_s: float = IDS_TTL_S
     disk_free_bytes_min: int = 64 * MIB
+    allow_input: tuple[str, ...] = ()
+    input_bytes_max: int = 64 * GIB
     pass_environment: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for what in ("modules", "import_path", "namespaces", "capabilities", "pass_environment"):
+        for what in ("modules", "import_path", "namespaces", "capabilities", "allow_input", "pass_environment"):
             given = getattr(self, what)
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise Invalid(f"{what}: pass a list, not {given!r:.80}")  # a lone text is a list of letters
@@ -76,13 +85,20 @@ class WorkerOptions:
                 raise Invalid(f"capability {name!r}: use {CAPABILITY_RULE}")
         for what, least in _LEAST.items():
             number = getattr(self, what)
+            if number is None and what == "lease_s":
+                continue
             if not _is_number(number) or number < least:
                 raise Invalid(f"{what} {number!r}: use {least} or more")
-        for what in ("slots", "dedup_size", "disk_free_bytes_min"):
+        for what in ("slots", "dedup_size", "disk_free_bytes_min", "input_bytes_max"):
             if not isinstance(getattr(self, what), int):
                 raise Invalid(f"{what} {getattr(self, what)!r}: use a whole number")
+        rules_from(self.allow_input, is_fleet=True)
         if self.scratch is not None and not isinstance(self.scratch, Path):
             raise Invalid(f"scratch: pass a Path, not {self.scratch!r:.80}")
+
+    @property
+    def lease_ms(self) -> int:
+        return round((self.lease_s or LEASE_S) * 1000)
 
 
 _LEAST = {
@@ -95,6 +111,7 @@ _LEAST = {
     "job_ttl_s": 0,
     "ids_ttl_s": IDS_TTL_S_MIN,
     "disk_free_bytes_min": 0,
+    "input_bytes_max": 0,
 }
 
 
