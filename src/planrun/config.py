@@ -23,6 +23,7 @@ URL_VARIABLE = "PLANRUN_URL"
 TOKEN_VARIABLE = "PLANRUN_TOKEN"
 TOKEN_CHARS_MIN = 16
 STORE_VARIABLE = "PLANRUN_STORE"
+BROKER_VARIABLE = "PLANRUN_BROKER"
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # the S3 client reads all other AWS_* variables
 CACHE_VARIABLE = "XDG_CACHE_HOME"
 REMOTE = ("http://", "https://")
@@ -188,6 +189,11 @@ def token_from(environment: Mapping[str, str] = os.environ) -> str:
             "such as the output of: openssl rand -hex 16"
         )
     return token
+
+
+def broker_from(fleet: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The broker that a worker of a fleet goes to: the fleet's own, or that one under the name known here."""
+    return (environment.get(BROKER_VARIABLE) or fleet) if fleet else ""
 
 
 def store_from(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
