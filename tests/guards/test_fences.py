@@ -26,6 +26,7 @@ from .fleet import FLEET
 from .recovery import RECOVERY
 from .retention import RETENTION
 from .rules import CORE_RULES, RULES
+from .service import SERVICE
 from .shortcuts import SHORTCUTS
 from .stores import STORES
 from .transport import TRANSPORT
@@ -48,6 +49,7 @@ FENCES = [
     *ANSWERS,
     *RECOVERY,
     *AFAR,
+    *SERVICE,
 ]
 RunTests = Callable[[Path, Iterable[str]], int]
 

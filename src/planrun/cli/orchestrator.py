@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -19,6 +20,7 @@ from planrun.cli.listening import LISTEN, ListenFlags
 from planrun.client import AsyncClient
 from planrun.config import token_from, url_from
 from planrun.orchestrator.options import OrchestratorOptions
+from planrun.service import ServiceManager
 from planrun.wiring import open_keyring
 
 DEFAULTS = OrchestratorOptions()
@@ -117,7 +119,8 @@ async def _serve(
             flush=True,
         )
         stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait({stopping, serving, working}, return_when=asyncio.FIRST_COMPLETED)
+        async with ServiceManager.of(os.environ).watching(opened.duties.returns, opened.clock):
+            await asyncio.wait({stopping, serving, working}, return_when=asyncio.FIRST_COMPLETED)
         stop.set()
         server.should_exit = True
         await asyncio.gather(serving, working)
