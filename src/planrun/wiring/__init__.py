@@ -188,11 +188,8 @@ def probe_store(store: Store) -> StoreReport:
     return probe(store, SystemClock.open_system().new_id())
 
 
-async def touch_store(store: Store, *, thoroughly: bool = False) -> None:
+async def touch_store(store: Store) -> None:
     """Find out at once whether this process may store there. A store that is away now may be back in time.
-
-    Args:
-        thoroughly: Also what it honours, and say what it does not: for who collects and decides.
 
     Raises:
         StorageError: It refused; says what to do.
@@ -200,11 +197,7 @@ async def touch_store(store: Store, *, thoroughly: bool = False) -> None:
     if isinstance(store, FilesystemStore):
         return
     try:
-        if not thoroughly:
-            await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
-            return
-        for problem in (await asyncio.to_thread(probe_store, store)).problems:
-            log.warning("%s: %s", store, problem)
+        await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
     except StorageError as error:
         if not error.is_away:
             raise

@@ -38,7 +38,6 @@ from planrun.wiring import (
     open_shared_store,
     probe_store,
     store_address,
-    touch_store,
 )
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
@@ -104,7 +103,6 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             )
             await _declare(ledger, options)
             store = open_shared_store(fleet.store)
-            await touch_store(store, thoroughly=True)
             async with (
                 _history(ledger, store, clock, options) as (generations, loops),
                 _open_broker(fleet, clock, generations.number) as broker,
