@@ -32,7 +32,12 @@ class WorkerFlags:
 
     slots: Annotated[int, _option("How many jobs it runs at once.")] = DEFAULTS.slots
     lease_s: Annotated[
-        float, _option("Seconds without a sign of this worker after which another one takes its jobs over.")
+        float | None,
+        _option(
+            "Seconds without a sign of this worker after which another one takes its jobs over; without it, as the "
+            "orchestrator says, and 60 on one box.",
+            show_default=False,
+        ),
     ] = DEFAULTS.lease_s
     name: Annotated[str, _option("What people call it; without it, its host and process.", show_default=False)] = (
         DEFAULTS.name

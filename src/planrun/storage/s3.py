@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -56,6 +56,7 @@ class S3Store:
         prefix: str = "",
         *,
         endpoint: str = "",
+        access: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
         retry_s: float = RETRY_S,
     ) -> None:
@@ -63,6 +64,7 @@ class S3Store:
         Args:
             prefix: Where in the bucket, without slashes at its ends.
             endpoint: Address of the server; empty: Amazon's of the region.
+            access: Region and credentials by the names of AWS_* variables, before those of the environment.
             timeout_s: How long one request may take: a part of an upload, or a range of an object. Seconds.
             retry_s: So long a request is tried again before the store counts as away. Seconds.
         """
@@ -72,7 +74,7 @@ class S3Store:
         self._bucket = Bucket(
             bucket,
             prefix=prefix or None,
-            config={"endpoint": endpoint} if endpoint else {},
+            config=_config(endpoint, access or {}),
             checksum_algorithm="SHA256",
             disable_bulk_delete=True,  # not every server knows that request
             client_options={"allow_http": True, "timeout": timedelta(seconds=timeout_s), "connect_timeout": "5s"},
@@ -249,3 +251,8 @@ def _check_s3_key(key: str) -> None:
         raise StorageError(
             f"{key!r} is no object key here: S3 takes no backslash and no control character; rename the file"
         )
+
+
+def _config(endpoint: str, access: Mapping[str, str]) -> dict[str, str]:
+    server = {"endpoint": endpoint} if endpoint else {}
+    return server | {name.lower(): value for name, value in access.items() if not name.startswith("AWS_ENDPOINT")}

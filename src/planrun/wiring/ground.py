@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from planrun.clock import Clock
-from planrun.config import place_of, store_from
+from planrun.config import broker_from, place_of, store_from
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import hold_ledger
 from planrun.storage.contract import Store
@@ -22,6 +22,7 @@ class Ground:
     Attributes:
         store_url: Its address, where it is a bucket's.
         broker, broker_prefix: As in `Fleet`.
+        lease_s: What the orchestrator wants leases to be; None: there is none.
     """
 
     ledger: Ledger
@@ -29,6 +30,7 @@ class Ground:
     store_url: str = ""
     broker: str = ""
     broker_prefix: str = ""
+    lease_s: float | None = None
 
 
 @asynccontextmanager
@@ -50,9 +52,10 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
         try:
             fleet = await join_fleet(ledger)
             store_url = store_from(given) or fleet.store
-            store = open_shared_store(store_url)
+            store = open_shared_store(store_url, fleet.store_access)
             await touch_store(store)
-            yield Ground(ledger, store, store_url, fleet.broker, fleet.broker_prefix)
+            broker, prefix = broker_from(fleet.broker, fleet.broker_prefix)
+            yield Ground(ledger, store, store_url, broker, prefix, fleet.lease_s)
         finally:
             await ledger.close()
         return

@@ -89,7 +89,7 @@ class Keeper:
         self._transport = transport
         self._clock = clock
         self._incarnation = incarnation
-        self._lease_ms = round(options.lease_s * 1000)
+        self._lease_ms = options.lease_ms
         self._holdings: dict[int, Holding] = {}
         self._changed = asyncio.Event()
         self._sent_ms = clock.boot_ms()

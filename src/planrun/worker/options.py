@@ -13,6 +13,8 @@ from planrun.core.keeping import IDS_TTL_S, IDS_TTL_S_MIN, JOB_TTL_S
 from planrun.core.kinds import GIB, MIB
 from planrun.core.spelling import CAPABILITY_RULE, NAME_RULE, is_capability, is_name
 
+LEASE_S = 60  # on one box
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
@@ -22,7 +24,8 @@ class WorkerOptions:
     namespaces: Whose jobs it runs.
     name: What people call it; empty: its host and process.
     slots: How many jobs it runs at once.
-    lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over.
+    lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over; None: as the
+        orchestrator says, and 60 s on one box.
     capabilities: What this machine can do, beside what the modules probe themselves.
     scratch: Root of the attempts' folders; None: beside the ledger.
     store: Where results go: `s3://bucket/prefix`, or the absolute path of a folder; empty: PLANRUN_STORE, else where
@@ -51,7 +54,7 @@ class WorkerOptions:
     namespaces: tuple[str, ...] = ("default",)
     name: str = ""
     slots: int = 1
-    lease_s: float = 60
+    lease_s: float | None = None
     capabilities: tuple[str, ...] = ()
     scratch: Path | None = None
     store: str = ""
@@ -82,6 +85,8 @@ class WorkerOptions:
                 raise Invalid(f"capability {name!r}: use {CAPABILITY_RULE}")
         for what, least in _LEAST.items():
             number = getattr(self, what)
+            if what == "lease_s" and number is None:
+                continue
             if not _is_number(number) or number < least:
                 raise Invalid(f"{what} {number!r}: use {least} or more")
         for what in ("slots", "dedup_size", "disk_free_bytes_min", "input_bytes_max"):
@@ -90,6 +95,10 @@ class WorkerOptions:
         rules_from(self.allow_input, is_fleet=True)
         if self.scratch is not None and not isinstance(self.scratch, Path):
             raise Invalid(f"scratch: pass a Path, not {self.scratch!r:.80}")
+
+    @property
+    def lease_ms(self) -> int:
+        return round((LEASE_S if self.lease_s is None else self.lease_s) * 1000)
 
 
 _LEAST = {

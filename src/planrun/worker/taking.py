@@ -58,7 +58,7 @@ class Taking:
         self._transport = transport
         self._clock = clock
         self._incarnation = incarnation
-        self._lease_ms = round(options.lease_s * 1000)
+        self._lease_ms = options.lease_ms
         self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._ended_max = options.dedup_size
 
