@@ -24,7 +24,6 @@ TOKEN_VARIABLE = "PLANRUN_TOKEN"
 TOKEN_CHARS_MIN = 16
 STORE_VARIABLE = "PLANRUN_STORE"
 BROKER_VARIABLE = "PLANRUN_BROKER"
-BROKER_PREFIX_VARIABLE = "PLANRUN_BROKER_PREFIX"
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # the S3 client reads all other AWS_* variables
 S3_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 S3_KEY_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -150,6 +149,20 @@ def place_of(url: str, environment: Mapping[str, str] = os.environ) -> Place:
     return Place(Path(path).expanduser().absolute(), is_trusted)
 
 
+def file_of(url: str) -> Place:
+    """Read the address of a ledger's file, for what can be done there alone.
+
+    Raises:
+        Invalid: Not an address, or an orchestrator's.
+    """
+    place = place_of(url)
+    if place.is_remote:
+        raise Invalid(
+            f"{url} is an orchestrator: do this on its box, at its ledger's file, with --url sqlite:///path/to/file.db"
+        )
+    return place
+
+
 def _remote_place(url: str, environment: Mapping[str, str]) -> Place:
     parts = urlsplit(url)
     try:
@@ -185,14 +198,14 @@ def token_from(environment: Mapping[str, str] = os.environ) -> str:
     return token
 
 
+def broker_from(fleet: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The broker that a worker of a fleet goes to: the fleet's own, or that one under the name known here."""
+    return (environment.get(BROKER_VARIABLE) or fleet) if fleet else ""
+
+
 def store_from(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
     """Where results shall lie: as given, else PLANRUN_STORE; empty: nobody said."""
     return given or environment.get(STORE_VARIABLE, "")
-
-
-def broker_from(told: str, told_prefix: str, environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
-    """The broker of a worker, and what the names of its queues begin with: of its own environment, else as told."""
-    return environment.get(BROKER_VARIABLE) or told, environment.get(BROKER_PREFIX_VARIABLE) or told_prefix
 
 
 def s3_access_from(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -204,7 +204,7 @@ async def test_a_beginning_that_several_ids_have_names_them(url: str) -> None:
         def __getattr__(self, verb: str) -> Any:
             return getattr(self._ledger, verb)
 
-        async def job_ids(self, prefix: str, limit: int) -> list[str]:
+        async def job_ids(self, namespace: str | None, prefix: str, limit: int) -> list[str]:
             return [f"{prefix}-{n}" for n in range(9)][:limit]
 
     async with open_world(url) as (client, hands):

@@ -100,3 +100,57 @@ def test_an_orchestrator_ends_quietly_and_a_job_outlives_its_restart(fleet: Flee
         assert job.wait(timeout_s=60).ok
         assert [row.what for row in job.events()].count("granted") == 1
     assert "Traceback" not in fleet.log("orchestrator") + fleet.log("worker")
+
+
+def test_every_verb_works_at_an_address_or_says_where_to_do_it(fleet: FleetOfOneBox, planrun: Planrun) -> None:
+    fleet.orchestrate()
+    fleet.work("--name", "anna")
+    film = fleet.folder / "holiday.mov"
+    film.write_bytes(b"film")
+
+    def done(*tokens: str, says: str = "") -> str:
+        status, out, err = planrun(*tokens)
+        assert (status, "Traceback" in err) == (Exit.FINISHED, False), (tokens, out, err)
+        assert says in out, (tokens, out, err)
+        return out
+
+    done("submit", "preview", "--request-id", "one", "--input", f"video={film}", "--wait", "--timeout-s", "60")
+    assert planrun("submit", "preview", "--request-id", "two", "bad=1", "--wait")[0] == Exit.FAILED
+    done("wait", "one", says="finished")
+    done("result", "one", "--json", says='"frames": 9')
+    done("show", "one", says="finished")
+    done("why", "one", says="finished")
+    done("list", says="failed (permanent)")
+    done("events", "one", says="granted")
+    done("events", "one", "--follow", says="granted")
+    done("logs", "one")
+    done("logs", "one", "--follow")
+    done("pause", "preview", "--why", "maintenance")
+    done("pauses", says="maintenance")
+    done("retry", "two")
+    done("resume", "preview")
+    done("kinds", says="preview v1")
+    done("workers", says="anna")
+    done("top", "--once")
+    done("check", says="all is well")
+    done("submit", "preview", "--request-id", "long", "naps=1000")
+    done("cancel", "long", says="canceled")
+    done("drain", "anna", "--force", "--why", "a new disk")
+    done("drains", says="a new disk")
+
+    status, _, err = planrun("wait", "nobody-knows-it")
+    assert status == Exit.UNKNOWN
+    assert fleet.url in err
+    for tokens in (["backup", "copy.db"], ["gc"], ["migrate"], ["up", "film_jobs"], ["orchestrator"]):
+        status, _, err = planrun(*tokens)
+        assert (status, "--url sqlite:///" in err) == (Exit.USAGE, True), (tokens, err)
+        assert len(err.splitlines()) <= 2
+
+
+def test_without_an_orchestrator_every_verb_says_so_at_once(fleet: FleetOfOneBox, planrun: Planrun) -> None:
+    for tokens in (["list"], ["worker", "film_jobs"]):
+        status, _, err = planrun(*tokens)
+
+        assert status == Exit.UNREACHABLE
+        assert fleet.url in err.splitlines()[-1]
+        assert "Traceback" not in err

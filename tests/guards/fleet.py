@@ -201,7 +201,7 @@ FLEET = [
     offers(
         "what runs counts in a namespace's share",
         "orchestrator/dispatcher.py",
-        "            holds[line.namespace] += line.running if _serves(lane, line) else 0\n",
+        "            holds[line.namespace] += line.running if (line.kind, line.version) in lane.kinds else 0\n",
         "            pass\n",
         "test_a_namespace_with_long_jobs_gets_no_more_slots_than_the_others",
     ),

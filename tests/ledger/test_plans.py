@@ -59,6 +59,7 @@ BY_NAME = [
     "tell_subscribers", "drop_messages", "drop_ids", "drop_workers",
     "public_name", "unpublished", "release_messages", "tell_subscriber", "find_keep", "worker", "drain", "undrain",
     "manifest", "close_job", "adopt_result", "adopt_end", "end_elsewhere", "unadopted", "take_generation", "drop_meta",
+    "park", "revoke_access_token", "see_access_token",
 ]  # fmt: skip
 # statements that may read a whole index, but only one that leaves ended jobs out
 NARROW = {
@@ -168,7 +169,7 @@ def test_ended_jobs_are_in_no_index_of_the_line(connection: apsw.Connection) -> 
 
 def test_no_statement_is_without_a_known_plan() -> None:
     """A new statement must be put into one of the lists above, or among those that a person waits for."""
-    asked_by_people = {"violations", "pauses", "drains", "ended"}
+    asked_by_people = {"violations", "pauses", "drains", "ended", "access_tokens"}
     folder = Path(str(__import__("planrun.ledger").ledger.__file__)).parent / "sql" / "sqlite"
     names = {file.stem for file in folder.glob("*.sql")}
     inserts = {name for name in names if re.search(r"^INSERT", statement(name), re.MULTILINE)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrun.config import broker_from, s3_access_from, s3_access_with
+from planrun.config import s3_access_from, s3_access_with
 
 KEY = {"AWS_ACCESS_KEY_ID": "theirs", "AWS_SECRET_ACCESS_KEY": "their secret"}
 SERVER = {"AWS_ENDPOINT_URL": "http://s3.lan:9000", "AWS_REGION": "eu-1"}
@@ -21,8 +21,3 @@ def test_what_a_machine_knows_itself_goes_first_and_never_half_a_key_of_somebody
     assert s3_access_with(KEY | SERVER, {"AWS_ACCESS_KEY_ID": "mine"}) == SERVER
     assert s3_access_with(KEY, {"AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}) == {}
     assert s3_access_with(SERVER, {"AWS_ENDPOINT_URL_S3": "http://mine"}) == {"AWS_REGION": "eu-1"}
-
-
-def test_a_broker_of_its_own_environment_goes_first() -> None:
-    assert broker_from("amqp://a", "pr", {}) == ("amqp://a", "pr")
-    assert broker_from("amqp://a", "pr", {"PLANRUN_BROKER": "amqp://b"}) == ("amqp://b", "pr")

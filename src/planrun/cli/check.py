@@ -89,6 +89,10 @@ def check(
 
 
 def _look_at_ledger(findings: Findings, place: Place, url: str | None) -> None:
+    if place.is_remote:
+        findings.add("ledger", f"of the orchestrator at {place.url}", {"url": place.url})
+        _look_inside(findings, url)
+        return
     if not place.ledger.exists():
         findings.add("ledger", f"none yet at {place.ledger}: the first submit or worker makes it", None)
         return
@@ -99,6 +103,14 @@ def _look_at_ledger(findings: Findings, place: Place, url: str | None) -> None:
             f"{place.ledger}, {facts.engine}, schema {facts.schema}, {size(facts.bytes)}",
             {"path": str(place.ledger), **asdict(facts)},
         )
+    except PlanrunError as error:
+        findings.problems.append(str(error))
+        return
+    _look_inside(findings, url)
+
+
+def _look_inside(findings: Findings, url: str | None) -> None:
+    try:
         counts, broken, workers, pauses = with_client(url, _ask)
     except PlanrunError as error:
         findings.problems.append(str(error))

@@ -18,7 +18,7 @@ from planrun.cli.exits import Exit
 from planrun.cli.listening import LISTEN, ListenFlags, without_listening
 from planrun.cli.worker import WorkerFlags
 from planrun.client import AsyncClient
-from planrun.config import place_of, token_from, url_from
+from planrun.config import file_of, token_from, url_from
 from planrun.core.errors import Invalid
 from planrun.wiring import open_store
 
@@ -51,8 +51,8 @@ def up(
         no_http: Serve no HTTP API.
     """
     flags.options(modules)  # what cannot be right is said here, not by a child that is started again and again
+    place = file_of(url_from(url))
     with_client(url, _touch, may_create=True)
-    place = place_of(url_from(url))
     store = open_store(url_from(url), flags.store, settle=True)  # before the API: it is to find it
     api = None if no_http else _open_api(url_from(url), listening)
     say(f"ledger {place.ledger}, results in {store}, logs {place.logs}, scratch {flags.scratch or place.scratch}")

@@ -34,8 +34,8 @@ class WorkerFlags:
     lease_s: Annotated[
         float | None,
         _option(
-            "Seconds without a sign of this worker after which another one takes its jobs over; without it, as the "
-            "orchestrator says, and 60 on one box.",
+            "Seconds without a sign of this worker after which another one takes its jobs over; without it 60, or what "
+            "the orchestrator says.",
             show_default=False,
         ),
     ] = DEFAULTS.lease_s

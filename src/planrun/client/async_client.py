@@ -13,6 +13,7 @@ from planrun.client.content import Asked, Submit, SubmitOptions, ask
 from planrun.client.handle import AsyncJobHandle
 from planrun.client.living import find_dead
 from planrun.client.waiting import Waiting
+from planrun.config import file_of
 from planrun.core.coverage import left_without
 from planrun.core.drains import DrainRequest
 from planrun.core.errors import (
@@ -287,10 +288,11 @@ class AsyncClient(Waiting):
         Results are not in it: copy the store afterwards.
 
         Raises:
-            Invalid: There is a file already, or none can be made there.
+            Invalid: There is a file already, or none can be made there; or the ledger is on another box.
             LedgerUnavailable: It failed, or the ledger is damaged; nothing was left behind.
         """
         check_text("path", str(path))
+        file_of(self._url)  # a path of this box means nothing on another one
         await self._ledger.backup(str(path))
 
     async def collect(
@@ -308,10 +310,11 @@ class AsyncClient(Waiting):
             What has gone, or would go at first: results, jobs, messages, ids, keys of objects and paths of folders.
 
         Raises:
-            Invalid: Not a span of time.
+            Invalid: Not a span of time; or the ledger is on another box, where this happens by itself.
             StorageError: Some of it could not be removed.
         """
         check_seconds("grace_s", grace_s)
+        file_of(self._url)
         gone: list[str] = []
         root = scratch_root(self._place, scratch)
         collector = Collector(

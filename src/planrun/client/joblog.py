@@ -1,10 +1,15 @@
-"""What a job printed, read from its file while somebody still writes to it."""
+"""What a job printed, read from its beginning on while somebody still writes to it."""
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
+
+from planrun.config import Place
+from planrun.core.messages import JobRow, LogPiece
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,34 +20,66 @@ class LogPart:
     text: str
 
 
-def has_text(path: Path) -> bool:
-    """Has this log been written to, on this box?"""
-    try:
-        return path.stat().st_size > 0
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+class Logs(Protocol):
+    """The logs of a ledger's jobs."""
+
+    async def log_piece(self, row: JobRow, *, attempt: int | None, after: int) -> LogPiece:
+        """What an attempt has printed behind that many bytes. One that printed nothing has an empty log.
+
+        Args:
+            attempt: None: the newest one that printed something, else the newest.
+        """
+        ...
+
+
+class LocalLogs:
+    """Those of this box."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    async def log_piece(self, row: JobRow, *, attempt: int | None, after: int) -> LogPiece:
+        return await asyncio.to_thread(self._piece, row, attempt, after)
+
+    def _piece(self, row: JobRow, attempt: int | None, after: int) -> LogPiece:
+        number = self._newest(row) if attempt is None else attempt
+        try:
+            with self._place.log_of(row.job_id, number).open("rb") as file:
+                size = file.seek(0, 2)
+                file.seek(min(after, size))
+                data = file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            size, data = 0, b""
+        return LogPiece(attempt=number, data=data, end=size if size < after else after + len(data))
+
+    def _newest(self, row: JobRow) -> int:
+        logs = ((number, self._place.log_of(row.job_id, number)) for number in range(row.attempt, 0, -1))
+        return next((number for number, path in logs if _has_text(path)), row.attempt)
 
 
 class LogTail:
-    """One log file, read from its beginning on, each byte once. A file that is not there yet is empty."""
+    """One log, each byte once. A log that was cut to its limit goes on at its end."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, logs: Logs, row: JobRow, attempt: int) -> None:
+        self._logs = logs
+        self._row = row
+        self._attempt = attempt
         self._at = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
-    def read(self, *, last: bool = False) -> str:
-        """What was added since the last call. A log that was cut to its limit goes on at its end.
+    async def read(self, *, last: bool = False) -> str:
+        """What was added since the last call.
 
         Args:
             last: Nothing more will be added: a character that is cut off is shown as such.
         """
-        try:
-            with self._path.open("rb") as file:
-                size = file.seek(0, 2)
-                file.seek(min(self._at, size))
-                data = file.read()
-        except (FileNotFoundError, NotADirectoryError):
-            size, data = 0, b""
-        self._at = size if size < self._at else self._at + len(data)
-        return self._decoder.decode(data, last)
+        piece = await self._logs.log_piece(self._row, attempt=self._attempt, after=self._at)
+        self._at = piece.end
+        return self._decoder.decode(piece.data, last)
+
+
+def _has_text(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from planrun.client.arguments import check_count, check_seconds, check_text, is_whole
-from planrun.client.joblog import LogTail, has_text
+from planrun.client.joblog import LocalLogs, Logs, LogTail
 from planrun.client.living import find_dead
 from planrun.clock import BlockingClock, Clock, SystemClock
 from planrun.config import place_of, url_from
@@ -20,16 +19,17 @@ from planrun.core.errors import Invalid, PlanrunError, ResultGone, UnknownJob
 from planrun.core.keeping import archive_file
 from planrun.core.life import State
 from planrun.core.listing import ListQuery
-from planrun.core.messages import AttemptRow, EventRow, JobRow
+from planrun.core.messages import AttemptRow, EventRow, JobRow, LogPiece
 from planrun.core.pauses import Pause
 from planrun.core.presence import FORGOTTEN_AFTER_MS, Presence, presence
 from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
-from planrun.wiring import blocking_view, open_ledger, open_store
+from planrun.wiring import blocking_view, open_ledger, open_store, remote_logs
 
 ENDED_IN_WORDS = {State.FINISHED: "finished", State.FAILED: "failed", State.CANCELED: "been canceled"}
 CURSOR_MAX = 2**63
+LOG_END = 2**62  # behind the end of every log
 ALIKE_MAX = 5  # ids that are named where a beginning is not enough
 _BEGINNING = re.compile(r"[0-9A-Fa-f-]{6,35}")
 
@@ -163,16 +163,29 @@ class Looking:
         """
         row = await self.show(job)
         number = await self._newest_log(row) if attempt is None else attempt_of(row, attempt)
-        return await asyncio.to_thread(LogTail(self._place.log_of(row.job_id, number)).read, last=True)
+        return await LogTail(self._logs, row, number).read(last=True)
+
+    async def log_piece(self, job: str, *, attempt: int | None = None, after: int = 0) -> LogPiece:
+        """What an attempt has printed behind that many bytes.
+
+        Args:
+            attempt: As in `logs`.
+
+        Raises:
+            UnknownJob: No such job.
+            Invalid: It had no such attempt.
+        """
+        row = await self.show(job)
+        number = attempt if attempt is None else attempt_of(row, attempt)
+        return await self._logs.log_piece(row, attempt=number, after=after)
 
     async def _newest_log(self, row: JobRow) -> int:
         """The newest attempt that printed something; else the newest one."""
+        return (await self._logs.log_piece(row, attempt=None, after=LOG_END)).attempt
 
-        def find() -> int:
-            logs = ((number, self._place.log_of(row.job_id, number)) for number in range(row.attempt, 0, -1))
-            return next((number for number, path in logs if has_text(path)), row.attempt)
-
-        return await asyncio.to_thread(find)
+    @property
+    def _logs(self) -> Logs:
+        return remote_logs(self._ledger) or LocalLogs(self._place)
 
     async def why(self, job: str) -> Why:
         """Why a job is not running yet, or where it is: the cause, and one sentence.
@@ -258,10 +271,11 @@ class Looking:
                 return row
         if archived is None:
             raise self._unknown(job, namespace)
-        file = self._place.archive / archive_file(archived.ended_at_ms)
+        file = archive_file(archived.ended_at_ms)
+        where = f"on the box of {self._place.url}, in {file}" if self._place.is_remote else self._place.archive / file
         raise ResultGone(
             f"{archived.job_id} has {ENDED_IN_WORDS[archived.state]}, and is no longer kept here; "
-            f"its record is in the archive: grep {archived.job_id} {file}"
+            f"its record is in the archive: grep {archived.job_id} {where}"
         )
 
     async def _id_from(self, beginning: str, namespace: str | None) -> str | None:

@@ -28,7 +28,7 @@ from planrun.core.coverage import Coverage
 from planrun.core.drains import Drain
 from planrun.core.errors import PlanrunError
 from planrun.core.life import State
-from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow
+from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow, LogPiece
 from planrun.core.pauses import Pause
 from planrun.core.presence import Presence
 from planrun.core.why import Why
@@ -181,6 +181,10 @@ class Client:
     def logs(self, job: str, *, attempt: int | None = None) -> str:
         """See `AsyncClient.logs`."""
         return self._run(lambda: self._client.logs(job, attempt=attempt))
+
+    def log_piece(self, job: str, *, attempt: int | None = None, after: int = 0) -> LogPiece:
+        """See `AsyncClient.log_piece`."""
+        return self._run(lambda: self._client.log_piece(job, attempt=attempt, after=after))
 
     def why(self, job: str) -> Why:
         """See `AsyncClient.why`."""

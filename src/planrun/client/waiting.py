@@ -125,11 +125,11 @@ class Waiting(Looking):
         """
         found = await self.show(job)
         number = await self._newest_log(found) if attempt is None else attempt_of(found, attempt)
-        tail = LogTail(self._place.log_of(found.job_id, number))
+        tail = LogTail(self._logs, found, number)
         async for row in self._rows(found.job_id, None, every_s=LOG_EVERY_S):
             while True:
                 ended = row.state in ENDED or row.attempt > number
-                text = await asyncio.to_thread(tail.read, last=ended)
+                text = await tail.read(last=ended)
                 if text:
                     yield LogPart(number, text)
                 if attempt is not None and ended:
@@ -137,7 +137,7 @@ class Waiting(Looking):
                 if row.attempt <= number:
                     break
                 number += 1
-                tail = LogTail(self._place.log_of(row.job_id, number))
+                tail = LogTail(self._logs, row, number)
 
     async def _rows(self, job: str, timeout_s: float | None, *, every_s: float | None = None) -> AsyncIterator[JobRow]:
         """The job now, and again whenever it may have changed; the last row is an ended one.

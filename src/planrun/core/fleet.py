@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
+
 from planrun.core.messages import Struct
 
 LEASE_S = 90.0
@@ -18,7 +22,7 @@ class Fleet(Struct, kw_only=True):
     """
 
     store: str
-    store_access: dict[str, str] = {}
+    store_access: Mapping[str, str] = msgspec.field(default_factory=dict)
     broker: str = ""
     broker_prefix: str = BROKER_PREFIX
     lease_s: float = LEASE_S

@@ -364,6 +364,18 @@ class EventRow(Struct, kw_only=True):
     detail: str = ""
 
 
+class LogPiece(Struct, kw_only=True):
+    """Bytes that one attempt printed.
+
+    Attributes:
+        end: Where the next piece begins, counted in bytes.
+    """
+
+    attempt: int
+    data: bytes
+    end: int
+
+
 class Message(Struct, kw_only=True):
     """A stored answer that is owed to one subscriber. `body` is sent byte for byte at every try."""
 

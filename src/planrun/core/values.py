@@ -13,6 +13,7 @@ from typing import Any
 from planrun.core.errors import Invalid
 
 DEPTH_MAX = 100
+_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _INTEGER_BITS_MAX = 13_000  # about 3 900 digits: what every decoder on the way reads back
 
 
@@ -31,7 +32,7 @@ def check_json(value: Any, *, bytes_max: int, what: str) -> str:
     """
     too_long = f"{what} is larger than {bytes_max} bytes of JSON; return or pass a file instead"
     _check(value, what, (), _Room(bytes_max, too_long))
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = _STRICT.encode(value)
     if len(text.encode()) > bytes_max:
         raise Invalid(too_long)
     return text

@@ -14,6 +14,8 @@ from planrun.ledger.contract import Ledger
 class FleetLedger(Ledger, Protocol):
     """A ledger whose holders live on other machines: its leases are a little longer than those they allow themselves.
 
+    `due` names no holders: nothing on this machine proves that one of them is dead.
+
     Raises (every method): as `Ledger`.
     """
 

@@ -22,14 +22,13 @@ from planrun.core.offers import Offer, OfferQuery, oldest_at
 from planrun.core.rates import Bucket
 from planrun.ledger.fleet import FleetLedger
 from planrun.orchestrator.changes import Changes
+from planrun.orchestrator.counted import Counted
 from planrun.orchestrator.offered import Offered
 from planrun.orchestrator.roster import Lane, Roster
 from planrun.transport.contract import FleetTransport
 
-LOOK_EVERY_MS = 5_000
-LOOK_SOON_MS = 1_000
+LOOK_EVERY_MS = 1_000
 AT_ONCE_MAX = 500  # offers to one lane in one look
-SHARE_OF_TIME = 20  # counting the leases of a large fleet takes no more of the time than one part in so many
 
 
 class Dispatcher:
@@ -43,8 +42,8 @@ class Dispatcher:
         self._roster = Roster(ledger)
         self._offered = Offered()
         self._breaks: int | None = None
-        self._taken: Mapping[str, int] = {}  # leases by incarnation
-        self._count_ms = 0  # not before then they are counted again
+        self._taken = Counted[Mapping[str, int]](ledger.running, clock, {})  # leases by incarnation
+        self._open = Counted[Sequence[OpenJobs]](ledger.open_jobs, clock, ())
         self._buckets: dict[str, Bucket] = {}  # by kind
         self._since_oldest: Counter[tuple[str, str]] = Counter()  # offers by lane and namespace
         self._turns: dict[tuple[str, str], int] = {}
@@ -61,15 +60,12 @@ class Dispatcher:
             TransportUnavailable: What could not be sent is not remembered as offered.
         """
         await self._look(now_ms)
-        jobs = await self._ledger.open_jobs()
-        next_ms = now_ms + LOOK_EVERY_MS
-        for lane in self._roster.lanes(self._taken):
-            if any(line.queued and _serves(lane, line) for line in jobs):
-                await self._recall(lane, now_ms)
-                await self._top_up(lane, jobs, now_ms)
-                next_ms = now_ms + LOOK_SOON_MS
+        taken, jobs = await self._taken.look(now_ms), await self._open.look(now_ms)
+        for lane in self._roster.lanes(taken):
+            await self._recall(lane, now_ms)
+            await self._top_up(lane, jobs, now_ms)
         refills = [bucket.next_ms() for bucket in self._buckets.values() if not bucket.whole]
-        return min([next_ms, *(at_ms for at_ms in refills if at_ms is not None)])
+        return min([now_ms + LOOK_EVERY_MS, *(at_ms for at_ms in refills if at_ms is not None)])
 
     async def _look(self, now_ms: int) -> None:
         breaks = self._transport.breaks
@@ -79,10 +75,6 @@ class Dispatcher:
             self._breaks = breaks
         self._offered.changed(changed or (), now_ms)
         await self._roster.look(self._clock.now(), changed or ())
-        if now_ms >= self._count_ms:
-            began_ms = self._clock.boot_ms()
-            self._taken = await self._ledger.running()
-            self._count_ms = now_ms + SHARE_OF_TIME * (self._clock.boot_ms() - began_ms)
         rates = await self._ledger.rates()
         known = {kind: bucket for kind, bucket in self._buckets.items() if rates.get(kind) == bucket.per_s}
         self._buckets = {
@@ -94,7 +86,7 @@ class Dispatcher:
         """Now and then: forget what seems to be lost."""
         if now_ms < self._recall_ms.get(lane.name, 0):
             return
-        self._recall_ms[lane.name] = now_ms + LOOK_SOON_MS
+        self._recall_ms[lane.name] = now_ms + LOOK_EVERY_MS
         out = self._offered.in_lane(lane.name)
         if not any(is_overdue(now_ms - each.at_ms, is_empty=True) for each in out.values()):
             return
@@ -110,9 +102,8 @@ class Dispatcher:
             return
         holds = Counter(each.offer.namespace for each in out.values())
         for line in jobs:
-            holds[line.namespace] += line.running if _serves(lane, line) else 0
-        waiting = {line.namespace for line in jobs if line.queued and _serves(lane, line)}
-        lines = {name: await self._line(lane, name, want, now_ms) for name in sorted(waiting)}
+            holds[line.namespace] += line.running if (line.kind, line.version) in lane.kinds else 0
+        lines = {name: await self._line(lane, name, want, now_ms) for name in lane.like.namespaces}
         turns = {name: turn for (where, name), turn in self._turns.items() if where == lane.name}
         chosen = self._within_rates(fair(lines, holds=holds, turns=turns, limit=want))
         sent = await asyncio.gather(
@@ -163,7 +154,3 @@ class Dispatcher:
         self._since_oldest[place] = 0 if offer.by_age else self._since_oldest[place] + 1
         self._turn += 1
         self._turns[place] = self._turn
-
-
-def _serves(lane: Lane, line: OpenJobs) -> bool:
-    return line.namespace in lane.like.namespaces and (line.kind, line.version) in lane.kinds

@@ -23,12 +23,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store as Bucket
 
+from planrun.config import ENDPOINT_VARIABLES
 from planrun.core.errors import StorageError
 from planrun.core.names import object_key
 from planrun.storage.contract import Stored
@@ -36,6 +38,9 @@ from planrun.storage.local import chunks_of, in_words
 from planrun.storage.rules import ask, check_key, check_prefix
 from planrun.storage.s3_words import storage_error
 from planrun.trip import trip
+
+if TYPE_CHECKING:  # only in its stubs
+    from obstore.store import S3Config
 
 PART_BYTES_MIN = 8 * 1024 * 1024
 PARTS_MAX = 10_000
@@ -253,6 +258,9 @@ def _check_s3_key(key: str) -> None:
         )
 
 
-def _config(endpoint: str, access: Mapping[str, str]) -> dict[str, str]:
-    server = {"endpoint": endpoint} if endpoint else {}
-    return server | {name.lower(): value for name, value in access.items() if not name.startswith("AWS_ENDPOINT")}
+def _config(endpoint: str, access: Mapping[str, str]) -> S3Config:
+    told: S3Config = {"endpoint": endpoint} if endpoint else {}
+    for name, value in access.items():
+        if name not in ENDPOINT_VARIABLES:
+            told[name.lower()] = value  # type: ignore[literal-required]
+    return told

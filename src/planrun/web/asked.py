@@ -71,6 +71,14 @@ class LogsQuery(JobQuery):
     attempt: Cursor | None = None
 
 
+class LogQuery(LogsQuery):
+    """Attributes:
+    after: How many bytes of it are known already.
+    """
+
+    after: Cursor = 0
+
+
 class ListingQuery(Asked):
     """Attributes:
     namespace, kind, version, key: Only of these.

@@ -12,6 +12,7 @@ from planrun.web.asked import (
     EventsQuery,
     JobQuery,
     ListingQuery,
+    LogQuery,
     LogsQuery,
     NoQuery,
     OperatorBody,
@@ -85,6 +86,12 @@ async def logs(call: Call, *, query: LogsQuery) -> Response:
     """What the job printed; empty if nothing."""
     job = await call.job(query.namespace)
     return PlainTextResponse(await job.logs(attempt=query.attempt))
+
+
+async def log(call: Call, *, query: LogQuery) -> Response:
+    """What one attempt printed behind that many bytes, in base64: to follow it while it grows."""
+    job = await call.job(query.namespace)
+    return write_json(await call.client.log_piece(job.id, attempt=query.attempt, after=query.after))
 
 
 async def result(call: Call, *, query: JobQuery) -> Response:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from planrun.core.access import Scope
 from planrun.core.fleet import Fleet
-from planrun.core.messages import CancelReply, JobRow, Struct
+from planrun.core.messages import CancelReply, JobRow, LogPiece, Struct
 from planrun.core.why import Why
 from planrun.web import files, following, jobs, ledger, operating
 from planrun.web.bodies import (
@@ -127,6 +127,7 @@ ROUTES = (
     Route("GET", f"{JOB}/events", jobs.events, {200: EventPage}),
     Route("GET", f"{JOB}/attempts", jobs.attempts, {200: AttemptList}),
     Route("GET", f"{JOB}/logs", jobs.logs, {200: TEXT}),
+    Route("GET", f"{JOB}/log", jobs.log, {200: LogPiece}),
     Route("GET", f"{JOB}/why", jobs.why, {200: Why}),
     Route("POST", f"{JOB}/cancel", jobs.cancel, {200: CancelReply}),
     Route("POST", f"{JOB}/retry", jobs.retry, {201: RetryReply}),

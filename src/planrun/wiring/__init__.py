@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of, s3_access_with, s3_endpoint_from, store_from, token_from
+from planrun.config import Place, file_of, place_of, s3_access_with, s3_endpoint_from, store_from, token_from
 from planrun.core.errors import Invalid, StorageError
 from planrun.core.fleet import Fleet
 from planrun.core.flows import lane_of
@@ -62,7 +62,7 @@ def open_fleet_ledger(
     """
     outlets = Outlets(programs=False, broker_prefix=broker_prefix)
     clock = clock or SystemClock.open_system()
-    return SqliteFleetLedger(place_of(url), clock, outlets=outlets, warm_after_ms=round(warm_after_s * 1000))
+    return SqliteFleetLedger(file_of(url), clock, outlets=outlets, warm_after_ms=round(warm_after_s * 1000))
 
 
 def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
@@ -92,12 +92,17 @@ def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:
         Invalid: Not the address of a file.
         LedgerUnusable: The file must not be opened here; the text says why.
     """
-    return SqliteKeyring(place_of(url), clock or SystemClock.open_system())
+    return SqliteKeyring(file_of(url), clock or SystemClock.open_system())
 
 
 def blocking_view(ledger: Ledger) -> Ledger | None:
     """The same open ledger for callers without an event loop: its verbs never suspend. None: it has no such view."""
     return BlockingLedger(ledger) if isinstance(ledger, SqliteLedger) else None
+
+
+def remote_logs(ledger: Ledger) -> RemoteLedger | None:
+    """Where the logs of its jobs are read, if its orchestrator has them; None: on this box."""
+    return ledger if isinstance(ledger, RemoteLedger) else None
 
 
 async def join_fleet(ledger: Ledger) -> Fleet:
@@ -188,11 +193,8 @@ def probe_store(store: Store) -> StoreReport:
     return probe(store, SystemClock.open_system().new_id())
 
 
-async def touch_store(store: Store, *, thoroughly: bool = False) -> None:
+async def touch_store(store: Store) -> None:
     """Find out at once whether this process may store there. A store that is away now may be back in time.
-
-    Args:
-        thoroughly: Also what it honours, and say what it does not: for who collects and decides.
 
     Raises:
         StorageError: It refused; says what to do.
@@ -200,11 +202,7 @@ async def touch_store(store: Store, *, thoroughly: bool = False) -> None:
     if isinstance(store, FilesystemStore):
         return
     try:
-        if not thoroughly:
-            await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
-            return
-        for problem in (await asyncio.to_thread(probe_store, store)).problems:
-            log.warning("%s: %s", store, problem)
+        await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
     except StorageError as error:
         if not error.is_away:
             raise
@@ -289,7 +287,7 @@ def upgrade_ledger(url: str, *, backup: Path | None) -> None:
         LedgerUnusable: The file must not be opened here; the text says why.
         LedgerUnavailable: Another process holds it, or the copy failed. Nothing was changed.
     """
-    upgrade(place_of(url), backup=backup, wait_s=WAIT_S)
+    upgrade(file_of(url), backup=backup, wait_s=WAIT_S)
 
 
 def ledger_facts(url: str) -> LedgerFacts:
@@ -299,4 +297,4 @@ def ledger_facts(url: str) -> LedgerFacts:
         Invalid: Not an address.
         LedgerUnusable: The file must not be opened here; the text says why.
     """
-    return facts_of(place_of(url))
+    return facts_of(file_of(url))

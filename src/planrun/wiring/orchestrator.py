@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, place_of, s3_access_from
-from planrun.core.errors import Invalid, LedgerUnusable
+from planrun.config import Place, file_of, s3_access_from
+from planrun.core.errors import LedgerUnusable
 from planrun.core.fleet import Fleet
 from planrun.core.keeping import Keep
 from planrun.ledger.contract import Ledger
@@ -38,7 +38,6 @@ from planrun.wiring import (
     open_shared_store,
     probe_store,
     store_address,
-    touch_store,
 )
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
@@ -84,9 +83,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
         StorageError: The store refuses what an orchestrator wants to do there.
         LedgerUnusable: The file must not be opened here, or a worker or another orchestrator has it; names it.
     """
-    place = place_of(url)
-    if place.is_remote:
-        raise Invalid(f"{url}: that is an orchestrator's address; name its ledger: sqlite:///path/to/file.db")
+    place = file_of(url)
     place.ledger.parent.mkdir(parents=True, exist_ok=True)
     hold = hold_ledger(place.alone, alone=True)
     try:
@@ -107,7 +104,6 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             )
             await _declare(ledger, options)
             store = open_shared_store(fleet.store)
-            await touch_store(store, thoroughly=True)
             async with (
                 _history(ledger, store, clock, options) as (generations, loops),
                 _open_broker(fleet, clock, generations.number) as broker,

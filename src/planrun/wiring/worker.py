@@ -68,8 +68,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     )
     scratch = _scratch_root(options, place)
     async with open_ground(url, options.store, clock) as ground:
-        if options.lease_s is None:
-            options = replace(options, lease_s=ground.lease_s)
+        options = replace(options, lease_s=options.lease_s or ground.lease_s)
         lock = WorkerLock.acquire(place.workers, clock.new_id())
         row = _row(options, catalog, lock, proves=not place.is_remote)
         ledger = ground.ledger

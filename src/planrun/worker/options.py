@@ -13,7 +13,7 @@ from planrun.core.keeping import IDS_TTL_S, IDS_TTL_S_MIN, JOB_TTL_S
 from planrun.core.kinds import GIB, MIB
 from planrun.core.spelling import CAPABILITY_RULE, NAME_RULE, is_capability, is_name
 
-LEASE_S = 60  # on one box
+LEASE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,8 @@ class WorkerOptions:
     namespaces: Whose jobs it runs.
     name: What people call it; empty: its host and process.
     slots: How many jobs it runs at once.
-    lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over; None: as the
-        orchestrator says, and 60 s on one box.
+    lease_s: How long the ledger waits for a sign of this worker before another takes its jobs over; None: 60 s, in a
+        fleet what the orchestrator says.
     capabilities: What this machine can do, beside what the modules probe themselves.
     scratch: Root of the attempts' folders; None: beside the ledger.
     store: Where results go: `s3://bucket/prefix`, or the absolute path of a folder; empty: PLANRUN_STORE, else where
@@ -85,7 +85,7 @@ class WorkerOptions:
                 raise Invalid(f"capability {name!r}: use {CAPABILITY_RULE}")
         for what, least in _LEAST.items():
             number = getattr(self, what)
-            if what == "lease_s" and number is None:
+            if number is None and what == "lease_s":
                 continue
             if not _is_number(number) or number < least:
                 raise Invalid(f"{what} {number!r}: use {least} or more")
@@ -98,7 +98,7 @@ class WorkerOptions:
 
     @property
     def lease_ms(self) -> int:
-        return round((LEASE_S if self.lease_s is None else self.lease_s) * 1000)
+        return round((self.lease_s or LEASE_S) * 1000)
 
 
 _LEAST = {

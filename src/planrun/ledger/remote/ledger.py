@@ -1,6 +1,7 @@
 """A `Ledger` whose file is an orchestrator's: the same verbs, asked over HTTP.
 
-A verb whose answer got lost is asked again where that changes nothing, also while the orchestrator starts anew.
+A verb whose answer got lost is asked again where that changes nothing, also while the orchestrator starts anew; an
+address at which nobody has answered yet may be wrong, and is not.
 Heartbeats are not: whoever keeps a lease asks again by itself, and soon.
 
 Boottimes of the ledger's machine come out as boottimes of this one, so that everybody compares like with like.
@@ -22,7 +23,7 @@ import msgspec
 from planrun.clock import Clock
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable, PlanrunError
 from planrun.core.fleet import Fleet
-from planrun.core.messages import JobRow
+from planrun.core.messages import JobRow, LogPiece
 from planrun.core.problems import Problem, error_of
 from planrun.core.why import Outlook
 from planrun.ledger.contract import Ledger
@@ -97,6 +98,13 @@ class RemoteLedger:
         fleet: Fleet = await self._ask(_Question("GET", "/v1/fleet", b"", Fleet, Way.PLAIN, True, REPLY_S))
         return fleet
 
+    async def log_piece(self, row: JobRow, *, attempt: int | None, after: int) -> LogPiece:
+        """What an attempt of a job has printed behind that many bytes; None: the newest that printed something."""
+        which = "" if attempt is None else f"&attempt={attempt}"
+        path = f"/v1/jobs/{row.job_id}/log?after={after}{which}"
+        piece: LogPiece = await self._ask(_Question("GET", path, b"", LogPiece, Way.PLAIN, True, REPLY_S))
+        return piece
+
     async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
         """See `Ledger.changed`. Where there is no telling, something may have changed: it returns, after a moment."""
         task = asyncio.current_task()
@@ -123,13 +131,14 @@ class RemoteLedger:
         )
 
     async def _ask(self, question: _Question) -> Any:
-        is_patient = question.repeatable and question.way is Way.PLAIN
-        until_ms = self._clock.boot_ms() + (self._wait_ms if is_patient else 0)
+        began_ms = self._clock.boot_ms()
         for tries in itertools.count():
             try:
                 return self._read(await self._send(question), question.kind)
             except _NoAnswer as silence:
                 pause_s = PAUSES_S[min(tries, len(PAUSES_S) - 1)]
+                is_patient = self._met and question.repeatable and question.way is Way.PLAIN
+                until_ms = began_ms + (self._wait_ms if is_patient else 0)
                 is_over = tries > 0 and self._clock.boot_ms() + pause_s * 1000 >= until_ms
                 if is_over or not (silence.is_unsent or (question.repeatable and silence.is_quick)):
                     raise LedgerUnavailable(str(silence)) from None
@@ -179,8 +188,9 @@ class RemoteLedger:
                     raise _NoAnswer(str(error), is_unsent=False, is_quick=True)
                 raise error
             answer = msgspec.json.decode(reply.content, type=kind)
-            return shifted(answer, self._clock.boot_ms() - int(reply.headers[BOOT_HEADER]))
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, ValueError) as error:
+            told_ms = reply.headers.get(BOOT_HEADER)
+            return answer if told_ms is None else shifted(answer, self._clock.boot_ms() - int(told_ms))
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
             if isinstance(error, PlanrunError):
                 raise
             raise LedgerUnavailable(

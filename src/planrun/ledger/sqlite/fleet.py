@@ -10,7 +10,7 @@ from planrun.config import Place
 from planrun.core.flows import Astray
 from planrun.core.lease import fleet_lease_ms
 from planrun.core.machines import MachineClass
-from planrun.core.messages import RenewRequest, Standing, WorkerRow
+from planrun.core.messages import Due, RenewRequest, Standing, WorkerRow
 from planrun.core.routes import Outlets
 from planrun.core.routing import WARM_AFTER_MS
 from planrun.ledger.sqlite.ledger import SqliteLedger
@@ -30,6 +30,9 @@ class SqliteFleetLedger(SqliteLedger):
         """
         super().__init__(place, clock, outlets=outlets)
         self._warm_from_ms = clock.boot_ms() + warm_after_ms
+
+    async def due(self) -> Due:
+        return await self._read(partial(duties.due, holders=False))
 
     async def renew_all(self, requests: Sequence[RenewRequest]) -> list[list[Standing]]:
         return await self._renew(requests)

@@ -17,8 +17,12 @@ UPLOAD_AGE_MAX_MS = 7 * 86_400_000  # an attempt that nobody knows to be dead wr
 WALL_STEP_MS = 60_000  # less is drift, which ordinary signs of life outrun
 
 
-def due(tx: Tx) -> Due:
-    """What a sweep would find now, and when to look again."""
+def due(tx: Tx, *, holders: bool = True) -> Due:
+    """What a sweep would find now, and when to look again.
+
+    Args:
+        holders: Also who has something to prove; of no use where they live on other machines, and then many.
+    """
     row = one(tx, "due")
     assert row is not None
     now = tx.now
@@ -33,7 +37,7 @@ def due(tx: Tx) -> Due:
         promotable=passed(row["delayed_ms"]),
         deadlines=passed(deadline_ms),
         messages=passed(row["message_ms"]),
-        holders=tuple(worker_row(holder) for holder in tx.rows("holders")),
+        holders=tuple(worker_row(holder) for holder in tx.rows("holders")) if holders else (),
         lease_ms=row["lease_ms"],
         next_ms=min((time for time in times if time is not None), default=None),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from planrun.core import routing
@@ -92,11 +92,17 @@ def worker(tx: Tx, incarnation: str) -> WorkerRow | None:
 def worker_row(row: Row) -> WorkerRow:
     plain: dict[str, Any] = {
         **row,
-        "namespaces": load(row["namespaces"], tuple[str, ...]),
-        "capabilities": load(row["capabilities"], tuple[str, ...]),
-        "handlers": load(row["handlers"], tuple[Handler, ...]),
+        "namespaces": _told(row["namespaces"], tuple[str, ...]),
+        "capabilities": _told(row["capabilities"], tuple[str, ...]),
+        "handlers": _told(row["handlers"], tuple[Handler, ...]),
     }
     return WorkerRow(**plain)
+
+
+@lru_cache(maxsize=1024)
+def _told(text: str, shape: Any) -> Any:
+    """What workers say of themselves, which is the same in each of their rows, whenever one is read."""
+    return load(text, shape)
 
 
 def offers(tx: Tx, query: OfferQuery) -> list[Offer]:

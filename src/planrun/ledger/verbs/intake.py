@@ -100,7 +100,7 @@ def _create(tx: Tx, request: SubmitRequest, fleet: Fleet | None) -> SubmitReply:
         version=request.version,
         inputs=dump(request.inputs),
         params=dump(request.params),
-        needs=dump(sorted(set(request.needs))),
+        needs=dump(sorted(set(request.needs))) if request.needs else "[]",
         content_hash=request.content_hash,
         key=request.key,
         retry_of=request.retry_of,
