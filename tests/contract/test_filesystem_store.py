@@ -353,3 +353,18 @@ def test_a_small_object_is_durable_before_anybody_is_told(
         assert synced == ["file", "store/ns/ended", "store/ns", "store", "."]
     assert files_below(root) == [root / "ns/ended/job.json"]
     assert (root / "ns/ended/job.json").stat().st_mode & 0o777 == 0o444
+
+
+@pytest.mark.parametrize(("number", "is_away"), [(errno.ESTALE, True), (errno.ETIMEDOUT, True), (errno.EIO, False)])
+def test_a_network_filesystem_that_is_gone_is_away_and_a_broken_disk_is_not(
+    root: Path, source: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_away: bool
+) -> None:
+    def fail(fd: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StorageError) as raised:
+        FilesystemStore(root).put(PREFIX, "out.mp4", source, may_go_on=yes)
+
+    assert raised.value.is_away is is_away
+    assert not raised.value.disk_full

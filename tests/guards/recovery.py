@@ -149,6 +149,23 @@ RECOVERY = [
         "generations", "            if self.replaced:\n                self._replaced.set()\n", "",
         f"{RECOVERIES}::test_the_copy_that_was_left_behind_ends_and_what_it_still_says_is_no_second_answer",
     ),
+    Fence(
+        "who has met a higher generation believes no lower one",
+        "ledger/remote/ledger.py", "if generation < self._generation:", "if False:",
+        ("tests/web/test_generations.py::test_who_has_met_a_higher_generation_does_not_believe_a_lower_one",),
+    ),
+    orchestrator(
+        "a number that was heard is no proof",
+        "generations", "                self._newest = (await asyncio.to_thread(self._known, history.uuid)).newest\n",
+        "                self._newest = 7\n",
+        "tests/web/test_generations.py::test_a_number_that_nobody_took_ends_nothing",
+    ),
+    Fence(
+        "a strict ledger has no workers of its own",
+        "wiring/ground.py", "if (await chronicle_of(ledger).history()).strict:", "if False:",
+        ("tests/worker/test_ground.py"
+         "::test_a_ledger_that_says_no_answer_by_itself_has_no_workers_without_its_orchestrator",),
+    ),
     orchestrator(
         "a recovery adopts what was said",
         "recovery", "    if history.recovering:", "    if False:",

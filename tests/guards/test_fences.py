@@ -18,6 +18,7 @@ import pytest
 
 import planrun
 
+from .afar import AFAR
 from .answers import ANSWERS
 from .doors import DOORS
 from .fences import CLAUSES, SECOND_LINE, Fence
@@ -46,6 +47,7 @@ FENCES = [
     *FLEET,
     *ANSWERS,
     *RECOVERY,
+    *AFAR,
 ]
 RunTests = Callable[[Path, Iterable[str]], int]
 

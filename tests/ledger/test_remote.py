@@ -13,14 +13,25 @@ from typing import Any
 import msgspec
 import pytest
 
+from planrun.client import AsyncClient
 from planrun.clock import SystemClock
 from planrun.core.errors import Conflict, Invalid, LedgerBusy, LedgerUnavailable, LedgerUnusable, PlanrunError
 from planrun.core.life import State
-from planrun.core.messages import CancelRequest, JobRow, Lease, RenewRequest, Standing, SubmitReply, SubmitRequest
+from planrun.core.messages import (
+    CancelRequest,
+    JobRow,
+    Lease,
+    RenewRequest,
+    Result,
+    Standing,
+    SubmitReply,
+    SubmitRequest,
+)
 from planrun.core.problems import Problem, error_of
 from planrun.ledger.contract import Ledger
 from planrun.ledger.remote.ledger import RemoteLedger, open_remote, shifted
 from planrun.ledger.wire import BOOT_HEADER, PROTOCOL_HEADER, VERBS, reach_of
+from planrun.storage.remote import RemoteStore
 
 pytestmark = pytest.mark.anyio
 
@@ -216,11 +227,32 @@ async def test_waiting_for_a_change_outlives_a_server_that_is_away() -> None:
             await ledger.changed(timeout_s=0.01)
 
 
-def test_boottimes_come_out_as_those_of_the_readers_machine() -> None:
-    row = JobRow(
-        job_id="j", namespace="default", kind="k", version="v1", state=State.RUNNING, attempt=1, failures=0,
-        max_attempts=4, losses=0, max_losses=8, handbacks=0, max_handbacks=20, created_at_ms=5, lease_until_ms=100,
+def a_row(state: State) -> JobRow:
+    return JobRow(
+        job_id="j", namespace="default", kind="k", version="v1", state=state, attempt=1, failures=0, max_attempts=4,
+        losses=0, max_losses=8, handbacks=0, max_handbacks=20, created_at_ms=5, lease_until_ms=100,
     )  # fmt: skip
+
+
+async def test_whoever_waits_outlives_an_orchestrator_that_is_away() -> None:
+    result = Result(
+        job_id="j", namespace="default", kind="k", version="v1", state=State.FINISHED, attempt=1, value=9, ended_at_ms=9
+    )
+    looks = iter([answered(a_row(State.RUNNING)), *[b""] * 6, answered(a_row(State.FINISHED))])
+
+    def reply(path: str) -> bytes:
+        if path.endswith("/result"):
+            return answered(result)
+        return answered("seen-1") if path.endswith("/changed") else next(looks)
+
+    async with remote(reply, wait_s=0) as (ledger, server):
+        client = AsyncClient.over(ledger, RemoteStore("http://x"), url="http://x", clock=SystemClock.open_system())
+        assert (await client.wait("j", timeout_s=60)).value == 9
+    assert server.asked.count("/v1/ledger/job") == 8
+
+
+def test_boottimes_come_out_as_those_of_the_readers_machine() -> None:
+    row = a_row(State.RUNNING)
 
     page, cursor = shifted(([row], 3), 1_000)
 

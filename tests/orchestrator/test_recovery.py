@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -138,7 +139,8 @@ async def test_the_copy_that_was_left_behind_ends_and_what_it_still_says_is_no_s
         async with standing(new, store, clock, recover=True) as right:
             await left.generations.tick(0)
             assert "generation 2 of this ledger has taken over from generation 1" in left.generations.replaced
-            await left.generations.wait_replaced()
+            async with asyncio.timeout(5):
+                await left.generations.wait_replaced()
             assert right.generations.replaced == ""
             await left.finish(lease, "left", tmp_path)
             await right.they.fail(lease, Outcome.PERMANENT, "right")

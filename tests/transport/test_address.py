@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from planrun.config import broker_from
 from planrun.core.errors import Invalid
 from planrun.transport.rabbitmq.address import broker_at
 
@@ -45,3 +46,11 @@ def test_an_address_that_cannot_be_right_is_refused_without_its_password(url: st
         broker_at(url, prefix)
 
     assert "secret" not in str(refused.value)
+
+
+def test_a_worker_may_know_the_broker_of_its_fleet_by_another_name() -> None:
+    here = {"PLANRUN_BROKER": "amqp://outside"}
+
+    assert broker_from("amqp://inside", here) == "amqp://outside"
+    assert broker_from("amqp://inside", {}) == "amqp://inside"
+    assert broker_from("", here) == ""  # a fleet without a broker stays without

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from planrun.core.errors import LedgerUnusable
 from planrun.core.messages import WorkerRow
-from planrun.lockfile import NoProof, ProvenDead, WorkerLock, prove_dead, watch_death
+from planrun.lockfile import NoProof, ProvenDead, WorkerLock, find_released, hold_ledger, prove_dead, watch_death
 
 # Takes the lock, starts a child that inherits it, says who they are, and waits.
 HOLDER = """
@@ -191,3 +192,29 @@ def test_the_end_of_a_process_is_seen_through_its_descriptor() -> None:
     os.close(fd)
     process.wait()
     assert watch_death(process.pid) is None
+
+
+def test_an_orchestrator_has_a_ledger_alone_and_workers_share_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db.alone"
+    workers = [hold_ledger(path, alone=False), hold_ledger(path, alone=False)]
+    with pytest.raises(LedgerUnusable, match=rf"a worker \(process {os.getpid()}\) has .*ledger\.db open"):
+        hold_ledger(path, alone=True)
+    for held in workers:
+        os.close(held)
+
+    alone = hold_ledger(path, alone=True)
+    with pytest.raises(LedgerUnusable, match=rf"another orchestrator \(process {os.getpid()}\)"):
+        hold_ledger(path, alone=True)
+    with pytest.raises(LedgerUnusable, match=rf"an orchestrator \(process {os.getpid()}\) owns"):
+        hold_ledger(path, alone=False)
+    os.close(alone)
+
+
+def test_a_lock_file_counts_as_left_once_it_was_held_and_is_free(tmp_path: Path) -> None:
+    living = WorkerLock.acquire(tmp_path, "living")
+    gone = WorkerLock.acquire(tmp_path, "gone")
+    gone.close()
+    (tmp_path / "just-made").touch()
+
+    assert [path.name for path in find_released(tmp_path)] == ["gone"]
+    living.close()

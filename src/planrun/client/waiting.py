@@ -162,7 +162,12 @@ class Waiting(Looking):
             await self._ledger.changed(timeout_s=pause_s, about=row.job_id)
             if self._clock.boot_ms() > due_ms + GAP_MS:  # we stood still, and so did others, maybe: let them renew
                 self._hold_until_ms = self._clock.boot_ms() + GAP_GRACE_MS
-            seen = await self._ledger.job(row.namespace, row.job_id)
+            try:
+                seen = await self._ledger.job(row.namespace, row.job_id)
+            except LedgerUnavailable:
+                if not self._place.is_remote:
+                    raise
+                continue  # the orchestrator is away, and jobs go on meanwhile: whoever waits does, too
             if seen is None:
                 raise _gone(row.job_id)
             row = seen

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, file_of, place_of, s3_endpoint_from, store_from, token_from
+from planrun.config import Place, file_of, place_of, s3_access_with, s3_endpoint_from, store_from, token_from
 from planrun.core.errors import Invalid, StorageError
 from planrun.core.fleet import Fleet
 from planrun.core.flows import lane_of
@@ -155,8 +156,11 @@ def open_store(url: str, given: str | None = None, *, settle: bool = False) -> S
     return open_shared_store(store_address(url, given, settle=settle))
 
 
-def open_shared_store(address: str) -> Store:
+def open_shared_store(address: str, told: Mapping[str, str] | None = None) -> Store:
     """Open a store by its own address. Nothing is asked of it yet.
+
+    Args:
+        told: What an orchestrator says of its server and credentials; the own environment goes first.
 
     Raises:
         Invalid: Not an address of one, or its packages are missing.
@@ -171,7 +175,8 @@ def open_shared_store(address: str) -> Store:
         if error.name != "obstore":
             raise
         raise Invalid(f"{address}: obstore is not installed; pip install 'planrun[s3]'") from None
-    return S3Store(where.bucket, where.prefix, endpoint=s3_endpoint_from())
+    access = s3_access_with(told or {})
+    return S3Store(where.bucket, where.prefix, endpoint=s3_endpoint_from() or s3_endpoint_from(access), access=access)
 
 
 def folder_of(store: Store) -> Path | None:
@@ -188,11 +193,8 @@ def probe_store(store: Store) -> StoreReport:
     return probe(store, SystemClock.open_system().new_id())
 
 
-async def touch_store(store: Store, *, thoroughly: bool = False) -> None:
+async def touch_store(store: Store) -> None:
     """Find out at once whether this process may store there. A store that is away now may be back in time.
-
-    Args:
-        thoroughly: Also what it honours, and say what it does not: for who collects and decides.
 
     Raises:
         StorageError: It refused; says what to do.
@@ -200,11 +202,7 @@ async def touch_store(store: Store, *, thoroughly: bool = False) -> None:
     if isinstance(store, FilesystemStore):
         return
     try:
-        if not thoroughly:
-            await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
-            return
-        for problem in (await asyncio.to_thread(probe_store, store)).problems:
-            log.warning("%s: %s", store, problem)
+        await asyncio.to_thread(store.put_if_absent, TOUCHED, b"")
     except StorageError as error:
         if not error.is_away:
             raise

@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from planrun.clock import Clock
-from planrun.config import place_of, store_from
+from planrun.config import broker_from, place_of, store_from
+from planrun.core.errors import LedgerUnusable
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import hold_ledger
 from planrun.storage.contract import Store
-from planrun.wiring import join_fleet, open_ledger, open_shared_store, open_store, touch_store
+from planrun.wiring import chronicle_of, join_fleet, open_ledger, open_shared_store, open_store, touch_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,10 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
         try:
             fleet = await join_fleet(ledger)
             store_url = store_from(given) or fleet.store
-            store = open_shared_store(store_url)
+            store = open_shared_store(store_url, fleet.store_access)
             await touch_store(store)
-            yield Ground(ledger, store, store_url, fleet.broker, fleet.broker_prefix, fleet.lease_s)
+            broker = broker_from(fleet.broker)
+            yield Ground(ledger, store, store_url, broker, fleet.broker_prefix, fleet.lease_s)
         finally:
             await ledger.close()
         return
@@ -63,6 +65,11 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
         await touch_store(store)
         ledger = open_ledger(url, clock=clock)
         try:
+            if (await chronicle_of(ledger).history()).strict:
+                raise LedgerUnusable(
+                    f"the answers of {place.ledger} are said by an orchestrator alone, once they stand in the store: "
+                    "start `planrun orchestrator`, and this worker with --url http://HOST:PORT"
+                )
             yield Ground(ledger, store)
         finally:
             await ledger.close()

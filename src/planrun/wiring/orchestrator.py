@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, file_of
+from planrun.config import Place, file_of, s3_access_from
 from planrun.core.errors import LedgerUnusable
 from planrun.core.fleet import Fleet
 from planrun.core.keeping import Keep
@@ -38,7 +38,6 @@ from planrun.wiring import (
     open_shared_store,
     probe_store,
     store_address,
-    touch_store,
 )
 from planrun.wiring.worker import WEBHOOK_SECRET_VARIABLE
 
@@ -98,13 +97,13 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
         try:
             fleet = Fleet(
                 store=store_address(url, options.store, settle=True),
+                store_access=s3_access_from(),
                 broker=options.broker,
                 broker_prefix=options.broker_prefix,
                 lease_s=options.lease_s,
             )
             await _declare(ledger, options)
             store = open_shared_store(fleet.store)
-            await touch_store(store, thoroughly=True)
             async with (
                 _history(ledger, store, clock, options) as (generations, loops),
                 _open_broker(fleet, clock, generations.number) as broker,

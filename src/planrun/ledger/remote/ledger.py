@@ -156,9 +156,11 @@ class RemoteLedger:
                 timeout=timeout,
             )
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            misfit = self._misfit(error)  # asking again at once would change nothing
+            misfit = trouble(error)  # no connection came about, and asking again at once would change nothing
             is_unsent = misfit is None and isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             said = misfit or str(error) or f"no reply within {question.reply_s:g} s"
+            if isinstance(error, httpx2.RemoteProtocolError) and self._tls is None and not self._met:
+                said += "; does it speak TLS there? Then write https://"
             done = "nothing was asked" if is_unsent or misfit else "what was asked may or may not be done"
             raise _NoAnswer(
                 f"{self._url} gives no answer ({said:.{DETAIL_CHARS_MAX}}): {done}; look at the orchestrator there, "
@@ -166,12 +168,6 @@ class RemoteLedger:
                 is_unsent=is_unsent,
                 is_quick=misfit is None and not isinstance(error, httpx2.TimeoutException),
             ) from None
-
-    def _misfit(self, error: Exception) -> str | None:
-        """Why the two ends will never understand each other; None: they may."""
-        if isinstance(error, httpx2.RemoteProtocolError) and self._tls is None and not self._met:
-            return f"{error}; does it speak TLS there? Then write https://"
-        return trouble(error)
 
     def _read(self, reply: httpx2.Response, kind: Any) -> Any:
         """
