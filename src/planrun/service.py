@@ -42,7 +42,7 @@ class Returns:
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceManager:
+class Overseer:
     """Attributes:
     address: Of its socket; empty: there is none, and nothing is said.
     watchdog_s: After so long without a sign it kills this process; 0: never.
@@ -52,7 +52,7 @@ class ServiceManager:
     watchdog_s: float = 0
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> ServiceManager:
+    def of(cls, environment: Mapping[str, str]) -> Overseer:
         """The one that has started this process, by what it left in the environment."""
         span, pid = (environment.get(name, "") for name in WATCHDOG_VARIABLES)
         is_meant = span.isdecimal() and pid in ("", str(os.getpid()))

@@ -29,7 +29,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
-def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+def overseer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     monkeypatch.chdir(tmp_path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind("notify")
@@ -38,7 +38,7 @@ def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.
 
 
 @pytest.fixture
-def start(tmp_path: Path, manager: socket.socket) -> Iterator[Start]:
+def start(tmp_path: Path, overseer: socket.socket) -> Iterator[Start]:
     (tmp_path / "film_jobs.py").write_text(JOBS)
     running: list[subprocess.Popen[bytes]] = []
     told = {"NOTIFY_SOCKET": "notify", "WATCHDOG_USEC": "400000"}
@@ -59,33 +59,33 @@ def start(tmp_path: Path, manager: socket.socket) -> Iterator[Start]:
         process.wait(10)
 
 
-def until(manager: socket.socket, word: str) -> None:
-    while manager.recv(100).decode() != word:
+def until(overseer: socket.socket, word: str) -> None:
+    while overseer.recv(100).decode() != word:
         pass
 
 
 @pytest.mark.parametrize("verb", ["worker", "orchestrator"])
 def test_it_says_ready_feeds_the_watchdog_and_says_that_it_ends(
-    verb: str, manager: socket.socket, start: Start
+    verb: str, overseer: socket.socket, start: Start
 ) -> None:
     tokens = ("film_jobs",) if verb == "worker" else ("--listen", f"127.0.0.1:{free_port()}")
     process = start(verb, *tokens)
 
-    assert manager.recv(100) == b"READY=1"
+    assert overseer.recv(100) == b"READY=1"
     for _ in range(3):
-        assert manager.recv(100) == b"WATCHDOG=1"
+        assert overseer.recv(100) == b"WATCHDOG=1"
     process.send_signal(signal.SIGTERM)
-    until(manager, "STOPPING=1")
+    until(overseer, "STOPPING=1")
 
     assert process.wait(30) == 0, Path("log").read_text()
 
 
 def test_a_worker_that_is_stuck_on_its_way_to_a_job_lets_the_watchdog_starve(
-    manager: socket.socket, start: Start
+    overseer: socket.socket, start: Start
 ) -> None:
     """Here a health probe that takes long; for a real one the watchdog's minutes are enough."""
     start("worker", "film_jobs", "--health", "sleep 2")
-    until(manager, "READY=1")
+    until(overseer, "READY=1")
     with Client("sqlite:///planrun.db") as client:
         job = client.submit("preview", namespace="default")
         deadline = time.monotonic() + 30
@@ -93,4 +93,4 @@ def test_a_worker_that_is_stuck_on_its_way_to_a_job_lets_the_watchdog_starve(
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert job.wait(timeout_s=60).state == "finished"
-    until(manager, "WATCHDOG=1")
+    until(overseer, "WATCHDOG=1")

@@ -13,7 +13,7 @@ import pytest
 
 from planrun.clock import SystemClock
 from planrun.core.messages import Lease, RenewRequest
-from planrun.service import Returns, ServiceManager
+from planrun.service import Overseer, Returns
 from planrun.transport.contract import WorkerTransport
 from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
@@ -38,7 +38,7 @@ async def hear(heard: socket.socket) -> str:
 
 
 async def test_it_is_ready_then_at_work_then_ending(heard: socket.socket) -> None:
-    async with ServiceManager("notify", watchdog_s=0.04).watching(Returns(), CLOCK):
+    async with Overseer("notify", watchdog_s=0.04).watching(Returns(), CLOCK):
         assert [await hear(heard) for _ in range(4)] == ["READY=1", *["WATCHDOG=1"] * 3]
 
     said = "WATCHDOG=1"
@@ -54,7 +54,7 @@ async def test_the_watchdog_is_not_fed_while_a_loop_is_late_and_again_once_it_is
     returns.say("idle", CLOCK.boot_ms() + 3_600_000)
     returns.say("stuck", CLOCK.boot_ms() - 10_000)
 
-    async with ServiceManager("notify", watchdog_s=0.04).watching(returns, CLOCK):
+    async with Overseer("notify", watchdog_s=0.04).watching(returns, CLOCK):
         assert await hear(heard) == "READY=1"
         async with asyncio.timeout(10):
             while "stuck, 10 s late" not in caplog.text:
@@ -70,12 +70,14 @@ async def test_an_abstract_socket_is_told_too() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind(f"\0{name}")
         heard.setblocking(False)
-        async with ServiceManager(f"@{name}").watching(Returns(), CLOCK):
+        async with Overseer(f"@{name}").watching(Returns(), CLOCK):
             assert await hear(heard) == "READY=1"
 
 
-async def test_a_manager_that_is_gone_costs_a_line_in_the_log(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    async with ServiceManager(str(tmp_path / "nobody")).watching(Returns(), CLOCK):
+async def test_an_overseer_that_is_gone_costs_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async with Overseer(str(tmp_path / "nobody")).watching(Returns(), CLOCK):
         pass
 
     assert "does not listen" in caplog.text
@@ -84,10 +86,10 @@ async def test_a_manager_that_is_gone_costs_a_line_in_the_log(caplog: pytest.Log
 def test_a_watchdog_that_is_meant_for_another_process_is_not_fed() -> None:
     told = {"NOTIFY_SOCKET": "/run/notify", "WATCHDOG_USEC": "180000000"}
 
-    assert ServiceManager.of({}) == ServiceManager("", 0)
-    assert ServiceManager.of(told) == ServiceManager("/run/notify", 180)
-    assert ServiceManager.of({**told, "WATCHDOG_PID": str(os.getpid())}).watchdog_s == 180
-    assert ServiceManager.of({**told, "WATCHDOG_PID": "1"}).watchdog_s == 0
+    assert Overseer.of({}) == Overseer("", 0)
+    assert Overseer.of(told) == Overseer("/run/notify", 180)
+    assert Overseer.of({**told, "WATCHDOG_PID": str(os.getpid())}).watchdog_s == 180
+    assert Overseer.of({**told, "WATCHDOG_PID": "1"}).watchdog_s == 0
 
 
 async def test_heartbeats_that_hang_are_late() -> None:

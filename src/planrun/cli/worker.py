@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from planrun.cli.asking import Modules, Url
 from planrun.config import STORE_VARIABLE, url_from
 from planrun.core.errors import Invalid
-from planrun.service import ServiceManager
+from planrun.service import Overseer
 from planrun.worker.options import WorkerOptions
 
 DEFAULTS = WorkerOptions(modules=())
@@ -150,4 +150,4 @@ def worker(*modules: Modules, flags: WorkerFlags = WorkerFlags(), url: Url = Non
 
     told = {field.name: getattr(options, field.name) for field in fields(options)}
     worker = Worker(url_from(url), jobs=told.pop("modules"), namespace=told.pop("namespaces"), **told)
-    return worker.run(ServiceManager.of(os.environ))
+    return worker.run(Overseer.of(os.environ))
