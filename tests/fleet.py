@@ -121,6 +121,15 @@ class Fleet(Lab):
         assert f"/{result.attempt}-{result.token:x}/" in output.key
         store.get(output.key, self.folder / "copy", sha256=output.sha256)
 
+    def planrun(self, *command: str) -> str:
+        """A command of an operator, as a process; returns what it printed."""
+        told = [sys.executable, "-m", "planrun.cli", *command, "--url", self.remote_url]
+        done = subprocess.run(
+            told, env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     # --- workers ---
 
     def start_worker(

@@ -112,6 +112,18 @@ class Ledger(Protocol):
         """End the pause of exactly this set; False: there is none."""
         ...
 
+    async def rates(self) -> dict[str, float]:
+        """How many jobs per second may be offered, by kind; the others as fast as they can be taken."""
+        ...
+
+    async def set_rate(self, kind: str, per_s: float | None) -> None:
+        """From now on; None: without a limit.
+
+        Raises:
+            Invalid: Nothing offers jobs here: workers read them from this ledger.
+        """
+        ...
+
     async def workers(self, since_ms: int = 0) -> list[WorkerRow]:
         """Those that were seen since then (wall clock), the one last seen first."""
         ...
