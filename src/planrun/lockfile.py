@@ -58,7 +58,7 @@ class WorkerLock:
         return cls(path, fd, found.st_dev, found.st_ino)
 
     def keep_secret(self, secret: str) -> bool:
-        """Write down, for this user alone, what proves to a ledger elsewhere that whoever got the lock may speak for it.
+        """Write down, for this user alone, by what a ledger elsewhere believes whoever got the lock.
 
         Returns:
             False: it could not be kept, so that there is no such proof.

@@ -75,7 +75,8 @@ FLEET = [
     contract(
         "who is known already registers no other secret",
         f"{SQL}/put_proof.sql",
-        "WHERE NOT EXISTS (SELECT 1 FROM worker WHERE incarnation = :incarnation)\n    ON CONFLICT(incarnation) DO NOTHING",
+        "WHERE NOT EXISTS (SELECT 1 FROM worker WHERE incarnation = :incarnation)\n"
+        "    ON CONFLICT(incarnation) DO NOTHING",
         "WHERE true ON CONFLICT(incarnation) DO UPDATE SET digest = excluded.digest",
         "TestLease::test_nobody_puts_a_secret_of_his_own_in_the_place_of_another_workers",
     ),

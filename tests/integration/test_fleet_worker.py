@@ -1,4 +1,4 @@
-"""A worker of a fleet, over a real broker: what it is told at once, how it ends, and who may speak for it afterwards."""
+"""A worker of a fleet, over a real broker: what it hears at once, how it ends, who may speak for it afterwards."""
 
 from __future__ import annotations
 

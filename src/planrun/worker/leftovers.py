@@ -1,8 +1,8 @@
 """What workers of a fleet that are gone have left on this box: leases, processes, scratch folders, lock files.
 
 The ledger is elsewhere and sees none of it. So each worker looks after what its dead neighbours and forerunners left.
-Whoever gets the lock of a worker knows that it is dead, and its job trees; the ledger believes that of whoever knows the
-secret which lies beside the lock, for this user alone. Its leases are then over at once.
+Whoever gets the lock of a worker knows that it is dead, and its job trees; the ledger believes it of whoever knows the
+secret that lies beside the lock, for this user alone. Then its leases are over at once.
 """
 
 from __future__ import annotations
