@@ -17,6 +17,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from planrun.ledger.contract import Ledger
+from planrun.storage.s3 import S3Store
 from planrun.wiring import open_ledger
 
 from .lab import ROOT, Lab, WorkerProcess
@@ -38,7 +39,7 @@ class Fleet(Lab):
     """Make one per test with an empty folder; `end` stops every process that it started, the services excepted.
 
     Attributes:
-        broker, s3: Running services that are this fleet's alone; None: it works without.
+        broker, s3: Running services; None: it works without. All that it has in the broker begins with `prefix`.
         network: Hosts on which workers may be started; the orchestrator is at its hub.
         options: More options of `planrun orchestrator`.
     """
@@ -49,6 +50,7 @@ class Fleet(Lab):
     lease_s: float = 6.0
     options: Sequence[str] = ()
     token: str = field(default_factory=lambda: secrets.token_hex(16))
+    prefix: str = field(default_factory=lambda: f"t{secrets.token_hex(4)}")
     port: int = 0
     orchestrator: WorkerProcess | None = None
     _remote: Ledger | None = None
@@ -63,8 +65,8 @@ class Fleet(Lab):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What every process of the fleet gets: the token, and where S3 is."""
-        return {"PLANRUN_TOKEN": self.token, **(self.s3.environment if self.s3 is not None else {})}
+        """What every process of the fleet gets; where S3 is, the orchestrator alone is told."""
+        return {"PLANRUN_TOKEN": self.token}
 
     @property
     def ledger(self) -> Ledger:
@@ -82,10 +84,13 @@ class Fleet(Lab):
         command = ["orchestrator", "--url", self.url, "--listen", f"{self.host}:{self.port}"]
         command += ["--lease-s", str(self.lease_s), *self.options, *more]
         if self.broker is not None:
-            command += ["--broker", self.broker.url]
+            command += ["--broker", self.broker.url, "--broker-prefix", self.prefix]
         if self.s3 is not None:
             command += ["--store", f"s3://{BUCKET}/planrun"]
-        self.orchestrator = self._start("orchestrator.log", [sys.executable, "-m", "planrun.cli", *command])
+        environment = self.s3.environment if self.s3 is not None else {}
+        self.orchestrator = self._start(
+            "orchestrator.log", [sys.executable, "-m", "planrun.cli", *command], environment
+        )
         self.answers()
         return self.orchestrator
 
@@ -107,15 +112,38 @@ class Fleet(Lab):
         assert self.orchestrator is not None
         self.orchestrator.kill()
 
+    async def check_object(self, job_id: str) -> None:
+        """What a result names lies in the bucket, whole, under the key of the attempt that won."""
+        assert self.s3 is not None
+        store = S3Store(BUCKET, "planrun", endpoint=self.s3.endpoint, access=self.s3.environment)
+        result = await self.result(job_id)
+        (output,) = result.outputs
+        assert f"/{result.attempt}-{result.token:x}/" in output.key
+        store.get(output.key, self.folder / "copy", sha256=output.sha256)
+
+    def planrun(self, *command: str) -> str:
+        """A command of an operator, as a process; returns what it printed."""
+        told = [sys.executable, "-m", "planrun.cli", *command, "--url", self.remote_url]
+        done = subprocess.run(
+            told, env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     # --- workers ---
 
     def start_worker(
-        self, *, environment: dict[str, str] | None = None, host: str | None = None, **options: Any
+        self,
+        *,
+        environment: dict[str, str] | None = None,
+        host: str | None = None,
+        instead_of: WorkerProcess | None = None,
+        **options: Any,
     ) -> WorkerProcess:
-        """A worker that joins over HTTP; on a host of the network if one is named."""
+        """A worker that joins over HTTP; on a host of the network if one is named, or where another one was."""
         name = f"worker-{len(self.workers)}"
-        home = self.folder / name
-        home.mkdir()
+        home = self.folder / (name if instead_of is None else instead_of.log.stem) / "cache"
+        home.mkdir(parents=True, exist_ok=True)
         options.setdefault("name", name)
         on = self.network.on(host) if self.network is not None and host is not None else ()
         command = [*on, sys.executable, "-m", "tests.worker_main", self.remote_url, json.dumps(options)]
