@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -10,14 +11,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from planrun.core.messages import Output
 from planrun.ledger.contract import Ledger
-from planrun.wiring import open_ledger
+from planrun.wiring import open_ledger, open_shared_store
 
 from .lab import ROOT, Lab, WorkerProcess
 from .netns import Network
@@ -41,6 +44,7 @@ class Fleet(Lab):
         broker, s3: Running services that are this fleet's alone; None: it works without.
         network: Hosts on which workers may be started; the orchestrator is at its hub.
         options: More options of `planrun orchestrator`.
+        trips: Where the orchestrator looks for places to stop at.
     """
 
     broker: RabbitMQ | None = None
@@ -48,6 +52,7 @@ class Fleet(Lab):
     network: Network | None = None
     lease_s: float = 6.0
     options: Sequence[str] = ()
+    trips: Path | None = None
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     port: int = 0
     orchestrator: WorkerProcess | None = None
@@ -60,6 +65,11 @@ class Fleet(Lab):
     @property
     def remote_url(self) -> str:
         return f"http://{self.host}:{self.port}"
+
+    @property
+    def store_address(self) -> str:
+        """Where results go, if there is S3: to a place of this fleet's own."""
+        return f"s3://{BUCKET}/{self.folder.name}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -81,11 +91,14 @@ class Fleet(Lab):
         self.port = self.port or free_port(self.host)
         command = ["orchestrator", "--url", self.url, "--listen", f"{self.host}:{self.port}"]
         command += ["--lease-s", str(self.lease_s), *self.options, *more]
+        if self.network is not None:
+            command += ["--insecure-http"]  # nobody else is on it
         if self.broker is not None:
             command += ["--broker", self.broker.url]
         if self.s3 is not None:
-            command += ["--store", f"s3://{BUCKET}/planrun"]
-        self.orchestrator = self._start("orchestrator.log", [sys.executable, "-m", "planrun.cli", *command])
+            command += ["--store", self.store_address]
+        trips = {"PLANRUN_TRIP_DIR": str(self.trips)} if self.trips is not None else {}
+        self.orchestrator = self._start("orchestrator.log", [sys.executable, "-m", "planrun.cli", *command], trips)
         self.answers()
         return self.orchestrator
 
@@ -106,6 +119,43 @@ class Fleet(Lab):
     def kill_orchestrator(self) -> None:
         assert self.orchestrator is not None
         self.orchestrator.kill()
+
+    # --- jobs ---
+
+    async def submit_all(self, kind: str, count: int, **params: Any) -> list[str]:
+        """So many jobs of one kind in one call."""
+        return [reply.job_id for reply in await self.ledger.submit([self.request(kind, params) for _ in range(count)])]
+
+    async def all_ended(self, *, timeout_s: float = 120) -> None:
+        """Wait until no job is open. The file itself is read: whoever serves it may be away."""
+
+        async def none_open() -> bool:
+            return self.rows("SELECT count(*) FROM job WHERE ended_at_ms IS NULL") == [(0,)]
+
+        await self.until(none_open, "all jobs have ended", timeout_s=timeout_s, every_s=0.1)
+
+    async def all_ended_once(self, *, timeout_s: float = 120) -> int:
+        """Wait until all jobs have ended, and see that each was started once and is whole. How many there were."""
+        await self.all_ended(timeout_s=timeout_s)
+        jobs = self.rows("SELECT job_id, state FROM job")
+        assert {state for _, state in jobs} == {"finished"}, self.last_words()
+        started = Counter(start.job_id for start in self.starts())
+        again = {job_id: count for job_id, count in started.items() if count > 1}
+        assert not again, f"started again: {again}\n{self.last_words()}"
+        assert set(started) == {job_id for job_id, _ in jobs}
+        twice = "SELECT job_id FROM attempt WHERE outcome = 'success' GROUP BY job_id HAVING count(*) > 1"
+        assert self.rows(twice) == []
+        await self.check(*(job_id for (job_id,) in self.rows("SELECT job_id FROM result WHERE outputs <> '[]'")))
+        return len(jobs)
+
+    async def content(self, output: Output) -> bytes:
+        if self.s3 is None:
+            return await super().content(output)
+        os.environ.update(self.environment)
+        target = self.folder / "fetched"
+        store = open_shared_store(self.store_address)
+        await asyncio.to_thread(store.get, output.key, target, sha256=output.sha256)
+        return target.read_bytes()
 
     # --- workers ---
 

@@ -250,11 +250,11 @@ async def test_whoever_works_for_longer_than_the_brokers_patience_keeps_its_chan
 @asynccontextmanager
 async def impatient(rabbitmq: RabbitMQ) -> AsyncIterator[None]:
     """A broker that closes channels whose messages are unacknowledged for a second."""
-    await set_consumer_timeout(rabbitmq, 1_000)
+    await asyncio.to_thread(rabbitmq.set_consumer_timeout, 1_000)
     try:
         yield
     finally:
-        await set_consumer_timeout(rabbitmq, CONSUMER_TIMEOUT_MS)
+        await asyncio.to_thread(rabbitmq.set_consumer_timeout, CONSUMER_TIMEOUT_MS)
 
 
 async def test_an_offer_that_nobody_asks_for_goes_back(stage: Stage) -> None:
@@ -275,7 +275,3 @@ async def test_what_one_worker_cannot_use_finds_another(stage: Stage) -> None:
     await (await next_job(without_room)).back()
 
     assert (await next_job(with_room, within_s=5)).offer.job_id == "j1"
-
-
-async def set_consumer_timeout(rabbitmq: RabbitMQ, timeout_ms: int) -> None:
-    await asyncio.to_thread(rabbitmq.control, "eval", f"application:set_env(rabbit, consumer_timeout, {timeout_ms}).")
