@@ -152,14 +152,14 @@ async def grants(ledger: FleetLedger, jobs: Iterator[str], seconds: float) -> li
     return sorted(taken_ms)
 
 
-def send(broker: str, requests: Sequence[RenewRequest]) -> None:
+def send(broker: str, prefix: str, requests: Sequence[RenewRequest]) -> None:
     """The other process: every worker's heartbeats, through one connection."""
-    asyncio.run(_send(broker, requests))
+    asyncio.run(_send(broker, prefix, requests))
 
 
-async def _send(broker: str, requests: Sequence[RenewRequest]) -> None:
+async def _send(broker: str, prefix: str, requests: Sequence[RenewRequest]) -> None:
     clock = SystemClock.open_system()
-    end = open_transport(cast("Ledger", None), clock, _row("sender", 1, HELD), broker=broker, broker_prefix=PREFIX)
+    end = open_transport(cast("Ledger", None), clock, _row("sender", 1, HELD), broker=broker, broker_prefix=prefix)
     began, sent = time.monotonic(), 0
     while True:
         due = int((time.monotonic() - began) / PERIOD_S * len(requests))
@@ -203,7 +203,9 @@ async def measure(args: argparse.Namespace, folder: Path) -> None:
     await asyncio.sleep(3)
     print(said("without heartbeats", await grants(ledger, jobs, args.seconds / 2)), flush=True)
 
-    sender = multiprocessing.get_context("spawn").Process(target=send, args=(args.broker, requests), daemon=True)
+    sender = multiprocessing.get_context("spawn").Process(
+        target=send, args=(args.broker, PREFIX, requests), daemon=True
+    )
     if args.broker:
         sender.start()
     memory.is_on = True

@@ -20,7 +20,8 @@ from urllib.request import Request, urlopen
 
 from planrun.core.messages import Output
 from planrun.ledger.contract import Ledger
-from planrun.wiring import open_ledger, open_shared_store
+from planrun.storage.s3 import S3Store
+from planrun.wiring import open_ledger
 
 from .lab import ROOT, Lab, WorkerProcess
 from .netns import Network
@@ -41,7 +42,7 @@ class Fleet(Lab):
     """Make one per test with an empty folder; `end` stops every process that it started, the services excepted.
 
     Attributes:
-        broker, s3: Running services that are this fleet's alone; None: it works without.
+        broker, s3: Running services; None: it works without. All that it has in the broker begins with `prefix`.
         network: Hosts on which workers may be started; the orchestrator is at its hub.
         options: More options of `planrun orchestrator`.
         trips: Where the orchestrator looks for places to stop at.
@@ -54,6 +55,7 @@ class Fleet(Lab):
     options: Sequence[str] = ()
     trips: Path | None = None
     token: str = field(default_factory=lambda: secrets.token_hex(16))
+    prefix: str = field(default_factory=lambda: f"t{secrets.token_hex(4)}")
     port: int = 0
     orchestrator: WorkerProcess | None = None
     _remote: Ledger | None = None
@@ -67,14 +69,9 @@ class Fleet(Lab):
         return f"http://{self.host}:{self.port}"
 
     @property
-    def store_address(self) -> str:
-        """Where results go, if there is S3: to a place of this fleet's own."""
-        return f"s3://{BUCKET}/{self.folder.name}"
-
-    @property
     def environment(self) -> dict[str, str]:
-        """What every process of the fleet gets: the token, and where S3 is."""
-        return {"PLANRUN_TOKEN": self.token, **(self.s3.environment if self.s3 is not None else {})}
+        """What every process of the fleet gets; where S3 is, the orchestrator alone is told."""
+        return {"PLANRUN_TOKEN": self.token}
 
     @property
     def ledger(self) -> Ledger:
@@ -94,11 +91,15 @@ class Fleet(Lab):
         if self.network is not None:
             command += ["--insecure-http"]  # nobody else is on it
         if self.broker is not None:
-            command += ["--broker", self.broker.url]
+            command += ["--broker", self.broker.url, "--broker-prefix", self.prefix]
         if self.s3 is not None:
-            command += ["--store", self.store_address]
-        trips = {"PLANRUN_TRIP_DIR": str(self.trips)} if self.trips is not None else {}
-        self.orchestrator = self._start("orchestrator.log", [sys.executable, "-m", "planrun.cli", *command], trips)
+            command += ["--store", f"s3://{BUCKET}/{self.folder.name}"]
+        environment = self.s3.environment if self.s3 is not None else {}
+        if self.trips is not None:
+            environment = {**environment, "PLANRUN_TRIP_DIR": str(self.trips)}
+        self.orchestrator = self._start(
+            "orchestrator.log", [sys.executable, "-m", "planrun.cli", *command], environment
+        )
         self.answers()
         return self.orchestrator
 
@@ -119,6 +120,15 @@ class Fleet(Lab):
     def kill_orchestrator(self) -> None:
         assert self.orchestrator is not None
         self.orchestrator.kill()
+
+    def planrun(self, *command: str) -> str:
+        """A command of an operator, as a process; returns what it printed."""
+        told = [sys.executable, "-m", "planrun.cli", *command, "--url", self.remote_url]
+        done = subprocess.run(
+            told, env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     # --- jobs ---
 
@@ -151,21 +161,25 @@ class Fleet(Lab):
     async def content(self, output: Output) -> bytes:
         if self.s3 is None:
             return await super().content(output)
-        os.environ.update(self.environment)
-        target = self.folder / "fetched"
-        store = open_shared_store(self.store_address)
+        store = S3Store(BUCKET, self.folder.name, endpoint=self.s3.endpoint, access=self.s3.environment)
+        target = self.folder / "copy"
         await asyncio.to_thread(store.get, output.key, target, sha256=output.sha256)
         return target.read_bytes()
 
     # --- workers ---
 
     def start_worker(
-        self, *, environment: dict[str, str] | None = None, host: str | None = None, **options: Any
+        self,
+        *,
+        environment: dict[str, str] | None = None,
+        host: str | None = None,
+        instead_of: WorkerProcess | None = None,
+        **options: Any,
     ) -> WorkerProcess:
-        """A worker that joins over HTTP; on a host of the network if one is named."""
+        """A worker that joins over HTTP; on a host of the network if one is named, or where another one was."""
         name = f"worker-{len(self.workers)}"
-        home = self.folder / name
-        home.mkdir()
+        home = self.folder / (name if instead_of is None else instead_of.log.stem) / "cache"
+        home.mkdir(parents=True, exist_ok=True)
         options.setdefault("name", name)
         on = self.network.on(host) if self.network is not None and host is not None else ()
         command = [*on, sys.executable, "-m", "tests.worker_main", self.remote_url, json.dumps(options)]

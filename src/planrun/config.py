@@ -25,6 +25,13 @@ TOKEN_CHARS_MIN = 16
 STORE_VARIABLE = "PLANRUN_STORE"
 BROKER_VARIABLE = "PLANRUN_BROKER"
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # the S3 client reads all other AWS_* variables
+S3_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+S3_KEY_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+S3_ROLE_VARIABLES = (
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
 CACHE_VARIABLE = "XDG_CACHE_HOME"
 REMOTE = ("http://", "https://")
 PARAMS_BYTES_MAX = 256 * 1024
@@ -199,6 +206,20 @@ def broker_from(fleet: str, environment: Mapping[str, str] = os.environ) -> str:
 def store_from(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
     """Where results shall lie: as given, else PLANRUN_STORE; empty: nobody said."""
     return given or environment.get(STORE_VARIABLE, "")
+
+
+def s3_access_from(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What others need to get at the same bucket. Credentials that run out are nobody else's."""
+    keys = () if environment.get("AWS_SESSION_TOKEN") else S3_KEY_VARIABLES
+    names = (*ENDPOINT_VARIABLES, *S3_REGION_VARIABLES, *keys)
+    return {name: environment[name] for name in names if environment.get(name)}
+
+
+def s3_access_with(told: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What was told, without what this machine knows by itself: a key never goes with the secret of another."""
+    groups = (ENDPOINT_VARIABLES, S3_REGION_VARIABLES, (*S3_KEY_VARIABLES, *S3_ROLE_VARIABLES))
+    own = {name for group in groups for name in group if any(map(environment.get, group))}
+    return {name: value for name, value in told.items() if name not in own}
 
 
 def s3_endpoint_from(environment: Mapping[str, str] = os.environ) -> str:

@@ -104,7 +104,7 @@ def test_an_orchestrator_ends_quietly_and_a_job_outlives_its_restart(fleet: Flee
 
 def test_every_verb_works_at_an_address_or_says_where_to_do_it(fleet: FleetOfOneBox, planrun: Planrun) -> None:
     fleet.orchestrate()
-    fleet.work("--name", "anna")
+    fleet.work("--name", "anna", "--allow-input", f"file:{fleet.folder}")
     film = fleet.folder / "holiday.mov"
     film.write_bytes(b"film")
 

@@ -109,6 +109,13 @@ SHORTCUTS = [
         ("tests/worker/test_taking.py::test_a_more_urgent_job_of_another_kind_is_not_overtaken",),
     ),
     Fence(
+        "what nobody asks for any more may be asked for",
+        "worker/taking.py",
+        "            self._wanted.discard(_key(asking.deliveries[0]))\n",
+        "            pass\n",
+        ("tests/worker/test_taking.py::test_an_offer_is_wanted_by_one_slot_until_its_question_is_answered",),
+    ),
+    Fence(
         "nothing is emptied through a link",
         "worker/folder.py",
         "stat.S_ISDIR(mode) and mode & stat.S_IRWXU == stat.S_IRWXU",

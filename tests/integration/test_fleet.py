@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from planrun.core.life import State
+
 from ..fleet import Fleet
 from ..services.rabbitmq import RabbitMQ
 from ..services.s3 import Ministack
@@ -35,8 +37,22 @@ async def test_a_job_goes_out_over_the_broker_and_its_file_into_the_bucket(fleet
     fleet.start_worker()
     await fleet.ready(2)
 
-    for n in range(6):
-        await fleet.submit("render", {"bytes": 1000 + n, "seconds": 0.1})
+    jobs = [await fleet.submit("render", {"bytes": 1000 + n, "seconds": 0.1}) for n in range(6)]
 
     assert await fleet.all_ended_once() == 6
     assert not fleet.stored(), "nothing lies beside the ledger"
+    assert len({(await fleet.job(job_id)).worker for job_id in jobs}) == 2
+
+
+async def test_a_rate_is_changed_while_the_orchestrator_runs(fleet: Fleet) -> None:
+    fleet.start_orchestrator("--rate", "render=0/s")
+    fleet.start_worker()
+    await fleet.ready(1)
+    job = await fleet.submit("render", {"bytes": 10, "seconds": 0})
+    assert fleet.planrun("rate") == "kind    at most\nrender  0/s\n"
+    assert (await fleet.job(job)).state is State.QUEUED
+
+    fleet.planrun("rate", "render", "any")
+
+    await fleet.ended(job)
+    assert await fleet.ledger.rates() == {}

@@ -42,7 +42,7 @@ FOUL: list[tuple[bytes, dict[str, str]]] = [
 
 @pytest.fixture
 async def fleet(tmp_path: Path, rabbitmq: RabbitMQ) -> AsyncIterator[Fleet]:
-    fleet = Fleet(tmp_path, broker=rabbitmq, options=("--broker-prefix", PREFIX, "--warm-after-s", "0"))
+    fleet = Fleet(tmp_path, broker=rabbitmq, prefix=PREFIX, options=("--warm-after-s", "0"))
     fleet.start_orchestrator()
     yield fleet
     await fleet.end()

@@ -7,6 +7,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ WORKERS = 64
 PATIENCE_MS = 5_000
 LONG_S = 150.0
 LEASE_MS = 90_000
-P99_MAX_S = 1.0  # far above what is aimed at, which is 10 ms: it is said, and judged by whoever knows the machine
+LONGEST_S = 2.0  # far below the broker's patience; a p99 of 10 ms is aimed at, on a machine that does nothing else
+Took = dict[bool, list[float]]
 
 
 class Timed(BrokerOffer):
@@ -58,7 +60,6 @@ class Fleet:
             RabbitWorker(broker, ledger, self.clock, incarnation=f"w{n}", lane=LANE) for n in range(WORKERS)
         ]
         self.starts = 0
-        self.heard = 0
 
     async def join(self) -> None:
         for n, worker in enumerate(self.workers):
@@ -90,6 +91,16 @@ class Fleet:
         await self.workers[n].offers(0)
         await self.they.succeed(lease)
 
+    async def run_all(self, *, at_once: bool) -> None:
+        """Every worker but the first one takes a short job: all in the same moment, or one every few milliseconds."""
+        if not at_once:
+            running = [asyncio.create_task(self.run_short(n)) for n in range(1, WORKERS)]
+        for _ in range(WORKERS - 1):
+            await self.submit()
+            if not at_once:
+                await asyncio.sleep(0.01)
+        await asyncio.gather(*(running if not at_once else (self.run_short(n) for n in range(1, WORKERS))))
+
     async def run_long(self, seconds: float) -> None:
         """The first worker has a job for so long; its heartbeats go over the broker."""
         await self.submit()
@@ -97,9 +108,12 @@ class Fleet:
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             assert await self.workers[0].beat(a_beat(lease, by="w0")) is None
-            self.heard += len(await self.transport.beats(timeout_s=1))
             await asyncio.sleep(0.5)
         assert (await self.they.succeed(lease)).status == "won"
+
+    async def take_beats(self) -> None:
+        while True:
+            await self.transport.beats(timeout_s=1)
 
     async def close(self) -> None:
         for worker in self.workers:
@@ -107,28 +121,34 @@ class Fleet:
         await self.transport.close()
 
 
-async def run(broker: Broker, folder: Path, seconds: float) -> tuple[int, Fleet]:
+async def run(broker: Broker, folder: Path, seconds: float, took_s: Took) -> tuple[int, Fleet]:
     ledger = open_ledger(f"sqlite:///{folder}/ledger.db")
     fleet = Fleet(broker, ledger)
     jobs = 1
     try:
         await fleet.join()
+        taking = asyncio.create_task(fleet.take_beats())
         long = asyncio.create_task(fleet.run_long(seconds))
         while not long.done():
-            for _ in range(WORKERS - 1):
-                await fleet.submit()
-            jobs += WORKERS - 1
-            await asyncio.gather(*(fleet.run_short(n) for n in range(1, WORKERS)))
+            for at_once in (True, False):
+                Timed.took_s = took_s[at_once]
+                await fleet.run_all(at_once=at_once)
+                jobs += WORKERS - 1
         await long
+        taking.cancel()
     finally:
         await fleet.close()
         await ledger.close()
     return jobs, fleet
 
 
+def shown(took_s: Sequence[float]) -> str:
+    p50, p99 = (statistics.quantiles(took_s, n=100)[at] for at in (49, 98))
+    return f"p50 {p50 * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms"
+
+
 def main(minutes: float | None = None) -> int:
     seconds = LONG_S if minutes is None else min(LONG_S, minutes * 60)
-    Timed.took_s = []
     intake.BrokerOffer = Timed  # type: ignore[misc]
     rabbitmq = RabbitMQ(consumer_timeout_ms=PATIENCE_MS)
     held = True
@@ -136,17 +156,17 @@ def main(minutes: float | None = None) -> int:
         rabbitmq.start()
         for queue_type in ("quorum", "classic"):
             broker = broker_at(f"{rabbitmq.url}?queues={queue_type}", f"pr-{queue_type}")
-            Timed.took_s.clear()
+            took_s: Took = {True: [], False: []}
             with tempfile.TemporaryDirectory() as folder:
-                jobs, fleet = asyncio.run(run(broker, Path(folder), seconds / 2))
-            closed = rabbitmq.log.count("PRECONDITION_FAILED")
-            p50, p99 = (statistics.quantiles(Timed.took_s, n=100)[at] for at in (49, 98))
+                jobs, fleet = asyncio.run(run(broker, Path(folder), seconds / 2, took_s))
+            closed = rabbitmq.log.count("timed out waiting for delivery acknowledgement")
             print(
                 f"{queue_type}: {jobs} jobs, {fleet.starts} starts, one of {seconds / 2:.0f} s under a patience of "
-                f"{PATIENCE_MS / 1000:.0f} s: {closed} channels closed, {fleet.transport.breaks} breaks; delivery to "
-                f"acknowledgement p50 {p50 * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms, {WORKERS} at once"
+                f"{PATIENCE_MS / 1000:.0f} s: {closed} channels closed, {fleet.transport.breaks} breaks"
             )
-            held &= (fleet.starts, closed, fleet.transport.breaks) == (jobs, 0, 0) and p99 <= P99_MAX_S
+            print(f"  delivery to acknowledgement, {WORKERS} workers, one after the other: {shown(took_s[False])}")
+            print(f"  delivery to acknowledgement, {WORKERS} in the same moment: {shown(took_s[True])}")
+            held &= (fleet.starts, closed, fleet.transport.breaks) == (jobs, 0, 0) and max(*took_s[False]) <= LONGEST_S
     finally:
         rabbitmq.remove()
     return 0 if held else 1

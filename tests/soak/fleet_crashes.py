@@ -109,8 +109,7 @@ async def stand(folder: Path, broker: RabbitMQ, *, worker: Sequence[str], orches
     trips = folder / "trips"
     trips.mkdir()
     s3 = Ministack(folder / "s3")
-    options = ("--broker-prefix", "pr-crashes", "--warm-after-s", "0")
-    fleet = Fleet(folder, broker=broker, s3=s3, lease_s=LEASE_S, options=options, trips=trips)
+    fleet = Fleet(folder, broker=broker, s3=s3, lease_s=LEASE_S, options=("--warm-after-s", "0"), trips=trips)
     try:
         s3.start()
         fleet.start_orchestrator()

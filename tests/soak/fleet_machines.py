@@ -18,8 +18,7 @@ AT_ONCE_S = 3.0
 
 async def stand(folder: Path, broker: RabbitMQ, *, away_s: float) -> str:
     """The machine with a GPU dies, and comes back so many seconds later. What was seen, in words."""
-    options = ("--broker-prefix", "pr-machines", "--warm-after-s", "0")
-    fleet = Fleet(folder, broker=broker, options=options)
+    fleet = Fleet(folder, broker=broker, options=("--warm-after-s", "0"))
     try:
         fleet.start_orchestrator()
         machine = fleet.start_worker(capabilities=["gpu"], slots=2)

@@ -69,7 +69,7 @@ async def store_away(fleet: Fleet, *, away_s: float) -> str:
 
 async def stand(folder: Path, broker: RabbitMQ, *, kills: int, every_s: float, away_s: float) -> None:
     s3 = Ministack(folder / "s3")
-    fleet = Fleet(folder, broker=broker, s3=s3, options=("--broker-prefix", "pr-orchestrator"))
+    fleet = Fleet(folder, broker=broker, s3=s3)
     try:
         s3.start()
         fleet.start_orchestrator()

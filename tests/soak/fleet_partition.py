@@ -106,8 +106,7 @@ class Stand:
 @asynccontextmanager
 async def open_stand(site: Site, folder: Path, *, lease_s: float) -> AsyncIterator[Stand]:
     folder.mkdir()
-    options = ("--broker-prefix", f"pr-{folder.name}")
-    fleet = Fleet(folder, broker=site.broker, s3=site.s3, network=site.network, lease_s=lease_s, options=options)
+    fleet = Fleet(folder, broker=site.broker, s3=site.s3, network=site.network, lease_s=lease_s)
     stand = Stand(fleet, folder / "trips")
     try:
         await stand.start()

@@ -23,7 +23,7 @@ async def stand(folder: Path, broker: RabbitMQ, *, long_s: float, short_s: float
     Args:
         broker: One that has closed nothing yet.
     """
-    fleet = Fleet(folder, broker=broker, options=("--broker-prefix", "pr-patience"))
+    fleet = Fleet(folder, broker=broker)
     before = len(broker.log)
     try:
         fleet.start_orchestrator()

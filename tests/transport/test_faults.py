@@ -118,6 +118,19 @@ async def test_queues_that_are_deleted_are_made_again(stage: Stage, rabbitmq: Ra
     await works(stage, epoch=2, job_id="after")
 
 
+async def test_a_lane_that_was_deleted_behind_a_busy_worker_is_there_once_it_has_room(stage: Stage) -> None:
+    """It had no consumer that the broker could have canceled."""
+    worker = await stage.join()
+    await worker.offers(1)
+    await worker.offers(0)
+    async with stage.outside.borrowed() as channel:
+        await channel.queue_delete(stage.lane.name)
+    await worker.offers(1)
+    await stage.offer("j1")
+
+    assert (await next_job(worker)).offer.job_id == "j1"
+
+
 async def test_a_missing_exchange_sends_heartbeats_to_the_ledger(stage: Stage) -> None:
     """C14 of the protocol: what the broker took and threw away has not arrived."""
     worker = await stage.join()

@@ -14,7 +14,9 @@ from planrun.core.errors import TransportUnavailable
 from planrun.core.flows import Marker, Notice
 from planrun.core.messages import Beat, RenewRequest, Standing
 from planrun.core.offers import Offer
+from planrun.transport.rabbitmq.address import broker_at
 from planrun.transport.rabbitmq.asyncapi import document
+from planrun.transport.rabbitmq.fleet import RabbitFleet
 from planrun.transport.rabbitmq.link import declare
 from planrun.transport.rabbitmq.topology import Queue
 from planrun.transport.rabbitmq.wire import HEADER, READ, Unreadable, read
@@ -24,8 +26,8 @@ from tests.contract.actors import Actors
 from tests.contract.fleet_transport_contract import an_offer, some
 from tests.contract.manual_clock import ManualClock
 from tests.contract.transport_contract import soon
-from tests.services.rabbitmq import NEEDS
-from tests.transport.stage import BEAT, Stage, next_job
+from tests.services.rabbitmq import NEEDS, RabbitMQ
+from tests.transport.stage import BEAT, CLOCK, Stage, next_job
 
 pytestmark = [pytest.mark.needs(NEEDS), pytest.mark.anyio]
 
@@ -176,3 +178,27 @@ async def test_the_asyncapi_document_describes_what_is_sent(stage: Stage, tmp_pa
             jsonschema_rs.validator_for(schema).validate(json.loads(body))
             seen.add(key)
     assert seen == set(described["components"]["messages"])
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("guest:secret@127.0.0.1:{port}/", "Login was refused"),
+        ("guest:guest@127.0.0.1:{port}/nowhere", "no such virtual host"),
+        ("guest:secret@127.0.0.1:1/", "Connect call failed"),
+    ],
+)
+async def test_a_broker_that_does_not_let_us_in_is_named_without_the_password(
+    rabbitmq: RabbitMQ, address: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = broker_at(f"amqp://{address.format(port=rabbitmq.port)}", "pr")
+    fleet = RabbitFleet(broker, CLOCK, generation=1)
+
+    with pytest.raises(TransportUnavailable, match="cannot be reached") as refused:
+        await fleet.begin_epoch(1)
+    await fleet.close()
+
+    assert str(broker) in str(refused.value)
+    assert "secret" not in f"{refused.value}{caplog.text}"
+    assert "\n" not in str(refused.value)
+    assert why in str(refused.value)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 import pytest
 
-from planrun.core.errors import LedgerUnavailable
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.kinds import Kind
 from planrun.core.messages import Granted, GrantRequest, Lease, Refused
 from planrun.core.offers import Offer
@@ -41,6 +42,7 @@ class World:
         self.line = line
         self.asked: list[str] = []
         self.begun: list[str] = []
+        self.wanted: list[str] = []
         self.may_follow = self.has_room = True
         self.is_slow = False
         self.successor = Successor(
@@ -59,6 +61,9 @@ class World:
             if isinstance(one, Exception):
                 raise one
         return [cast("Delivery", Seen(one)) for one in self.line if isinstance(one, Offer)]
+
+    def unwanted(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
+        return [delivery for delivery in deliveries if delivery.offer.job_id not in self.wanted]
 
     def asking(self, deliveries: Sequence[Delivery]) -> Asking:
         self.asked = [delivery.offer.job_id for delivery in deliveries]
@@ -97,6 +102,21 @@ async def test_behind_a_job_of_another_kind_nothing_is_asked_for() -> None:
 
     assert await world.follow()
     assert world.asked == ["first"]
+
+
+async def test_what_another_slot_asks_for_is_left_to_it() -> None:
+    world = World(an_offer("wanted"), an_offer("next"))
+    world.wanted = ["wanted"]
+
+    assert await world.follow()
+    assert world.asked == ["next"]
+
+
+async def test_where_other_slots_ask_for_all_there_is_nothing_is_asked_for() -> None:
+    world = World(an_offer("wanted"))
+    world.wanted = ["wanted"]
+
+    assert not await world.follow()
 
 
 @pytest.mark.parametrize("closed", ["may_follow", "has_room"])
@@ -191,6 +211,19 @@ async def test_of_several_offers_one_is_granted_and_the_others_stay_in_line() ->
 
     assert taken is not None
     assert [offer.said for offer in offers] == [["back"], ["granted 5"], ["back"]]
+
+
+@pytest.mark.parametrize("answer", [GRANTED, Refused(why="running"), LedgerUnusable("gone")])
+async def test_an_offer_is_wanted_by_one_slot_until_its_question_is_answered(
+    answer: Granted | Refused | Exception,
+) -> None:
+    taking, offers = taking_from(Answering(answer)), [Told("a"), Told("b")]
+    asking = taking.asking(offers)
+
+    assert taking.unwanted(offers) == offers[1:]
+    with suppress(LedgerUnusable):
+        await taking.grant(asking)
+    assert taking.unwanted(offers) == offers
 
 
 async def test_an_unanswered_grant_is_asked_for_again_and_then_the_offer_goes_back() -> None:

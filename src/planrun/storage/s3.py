@@ -19,16 +19,18 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store as Bucket
 
+from planrun.config import ENDPOINT_VARIABLES
 from planrun.core.errors import StorageError
 from planrun.core.names import object_key
 from planrun.storage.contract import Stored
@@ -36,6 +38,9 @@ from planrun.storage.local import chunks_of, in_words
 from planrun.storage.rules import ask, check_key, check_prefix
 from planrun.storage.s3_words import storage_error
 from planrun.trip import trip
+
+if TYPE_CHECKING:  # only in its stubs
+    from obstore.store import S3Config
 
 PART_BYTES_MIN = 8 * 1024 * 1024
 PARTS_MAX = 10_000
@@ -56,6 +61,7 @@ class S3Store:
         prefix: str = "",
         *,
         endpoint: str = "",
+        access: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
         retry_s: float = RETRY_S,
     ) -> None:
@@ -63,6 +69,7 @@ class S3Store:
         Args:
             prefix: Where in the bucket, without slashes at its ends.
             endpoint: Address of the server; empty: Amazon's of the region.
+            access: Region and credentials by the names of AWS_* variables, before those of the environment.
             timeout_s: How long one request may take: a part of an upload, or a range of an object. Seconds.
             retry_s: So long a request is tried again before the store counts as away. Seconds.
         """
@@ -72,7 +79,7 @@ class S3Store:
         self._bucket = Bucket(
             bucket,
             prefix=prefix or None,
-            config={"endpoint": endpoint} if endpoint else {},
+            config=_config(endpoint, access or {}),
             checksum_algorithm="SHA256",
             disable_bulk_delete=True,  # not every server knows that request
             client_options={"allow_http": True, "timeout": timedelta(seconds=timeout_s), "connect_timeout": "5s"},
@@ -249,3 +256,11 @@ def _check_s3_key(key: str) -> None:
         raise StorageError(
             f"{key!r} is no object key here: S3 takes no backslash and no control character; rename the file"
         )
+
+
+def _config(endpoint: str, access: Mapping[str, str]) -> S3Config:
+    told: S3Config = {"endpoint": endpoint} if endpoint else {}
+    for name, value in access.items():
+        if name not in ENDPOINT_VARIABLES:
+            told[name.lower()] = value  # type: ignore[literal-required]
+    return told

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, file_of, place_of, s3_endpoint_from, store_from, token_from
+from planrun.config import Place, file_of, place_of, s3_access_with, s3_endpoint_from, store_from, token_from
 from planrun.core.errors import Invalid, StorageError
 from planrun.core.fleet import Fleet
 from planrun.core.flows import lane_of
@@ -155,8 +156,11 @@ def open_store(url: str, given: str | None = None, *, settle: bool = False) -> S
     return open_shared_store(store_address(url, given, settle=settle))
 
 
-def open_shared_store(address: str) -> Store:
+def open_shared_store(address: str, told: Mapping[str, str] | None = None) -> Store:
     """Open a store by its own address. Nothing is asked of it yet.
+
+    Args:
+        told: What an orchestrator says of its server and credentials; the own environment goes first.
 
     Raises:
         Invalid: Not an address of one, or its packages are missing.
@@ -171,7 +175,8 @@ def open_shared_store(address: str) -> Store:
         if error.name != "obstore":
             raise
         raise Invalid(f"{address}: obstore is not installed; pip install 'planrun[s3]'") from None
-    return S3Store(where.bucket, where.prefix, endpoint=s3_endpoint_from())
+    access = s3_access_with(told or {})
+    return S3Store(where.bucket, where.prefix, endpoint=s3_endpoint_from() or s3_endpoint_from(access), access=access)
 
 
 def folder_of(store: Store) -> Path | None:

@@ -52,7 +52,7 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
         try:
             fleet = await join_fleet(ledger)
             store_url = store_from(given) or fleet.store
-            store = open_shared_store(store_url)
+            store = open_shared_store(store_url, fleet.store_access)
             await touch_store(store)
             broker = broker_from(fleet.broker)
             yield Ground(ledger, store, store_url, broker, fleet.broker_prefix, fleet.lease_s)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, file_of
+from planrun.config import Place, file_of, s3_access_from
 from planrun.core.errors import LedgerUnusable
 from planrun.core.fleet import Fleet
 from planrun.core.keeping import Keep
@@ -97,6 +97,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
         try:
             fleet = Fleet(
                 store=store_address(url, options.store, settle=True),
+                store_access=s3_access_from(),
                 broker=options.broker,
                 broker_prefix=options.broker_prefix,
                 lease_s=options.lease_s,

@@ -61,6 +61,7 @@ class Taking:
         self._incarnation = incarnation
         self._lease_ms = options.lease_ms
         self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._wanted: set[tuple[str, int]] = set()  # by slots that are being answered right now
         self._ended_max = options.dedup_size
 
     async def offers(self, free: int) -> list[Delivery]:
@@ -79,14 +80,19 @@ class Taking:
         """Without those that have just ended here."""
         fresh = []
         for delivery in deliveries:
-            if (delivery.offer.job_id, delivery.offer.attempt) in self._ended:
+            if _key(delivery) in self._ended:
                 await delivery.done()
             else:
                 fresh.append(delivery)
         return fresh
 
+    def unwanted(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
+        """Without those that another slot asks for right now: all of them look at the head of the same line."""
+        return [delivery for delivery in deliveries if _key(delivery) not in self._wanted]
+
     def asking(self, deliveries: Sequence[Delivery]) -> Asking:
-        """The question for the lease of the first of these that is still to be had."""
+        """The question for the lease of the first of these that is still to be had. It is to be asked."""
+        self._wanted.add(_key(deliveries[0]))
         requests = [
             GrantRequest(
                 job_id=delivery.offer.job_id,
@@ -112,6 +118,8 @@ class Taking:
         except BaseException:
             await give_back(asking.deliveries)
             raise
+        finally:
+            self._wanted.discard(_key(asking.deliveries[0]))
         trip("grant:answered")
         first, *others = asking.deliveries
         if isinstance(answer, Refused):  # the first one's reason; of the others nothing is known
@@ -136,6 +144,10 @@ class Taking:
         self._ended[lease.job_id, lease.attempt] = None
         while len(self._ended) > self._ended_max:
             self._ended.popitem(last=False)
+
+
+def _key(delivery: Delivery) -> tuple[str, int]:
+    return delivery.offer.job_id, delivery.offer.attempt
 
 
 async def _refused(delivery: Delivery, why: str) -> None:
@@ -218,7 +230,7 @@ class Successor:
             alike = itertools.takewhile(lambda one: (one.offer.kind, one.offer.version) == kind, offers.result())
         except LedgerUnavailable:
             return None
-        first = list(itertools.islice(alike, TRIED_AT_ONCE))
+        first = self._taking.unwanted(alike)[:TRIED_AT_ONCE]
         return self._taking.asking(first) if first else None
 
     async def _take(self, asking: Asking) -> bool:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import aiormq
 from aiormq import Channel
 from aiormq.abc import AbstractConnection
-from aiormq.exceptions import AMQPError, ChannelNotFoundEntity, ChannelPreconditionFailed
+from aiormq.exceptions import AMQPError, ChannelNotFoundEntity, ChannelPreconditionFailed, InvalidFrameError
 
 from planrun.clock import Clock
 from planrun.core.errors import TransportUnavailable
@@ -114,9 +114,15 @@ class Link:
         if self._failed is not None and now_ms < self._failed[0] + REST_MS:
             raise self._failed[1]
         await self.drop()
+        closed = f"the broker at {shown(self._url)} cannot be reached"
         try:
-            async with asking(f"the broker at {shown(self._url)} cannot be reached", timeout_s=CONNECT_S):
-                self._connection = await aiormq.connect(self._url, client_properties={"connection_name": self._name})
+            async with asking(closed, timeout_s=CONNECT_S):
+                try:
+                    self._connection = await aiormq.connect(
+                        self._url, client_properties={"connection_name": self._name}
+                    )
+                except InvalidFrameError:  # what aiormq makes of a refusal at the last step
+                    raise TransportUnavailable(f"{closed}: no such virtual host, or not for this user") from None
         except TransportUnavailable as error:
             self._failed = (now_ms, error)
             raise
