@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from planrun.core.life import State
 from tests.fleet import Fleet
@@ -193,11 +194,18 @@ async def no_orchestrator(stand: Stand) -> None:
     await stand.settles_by(waiting, 1, starts=1, timeout_s=ROOM_S)
 
 
-CUTS = (cut_from_everything, cut_before_it_settles, cut_from_the_orchestrator, cut_from_the_broker, no_orchestrator)
+Cut = Callable[[Stand], Coroutine[Any, Any, None]]
+CUTS: Sequence[Cut] = (
+    cut_from_everything,
+    cut_before_it_settles,
+    cut_from_the_orchestrator,
+    cut_from_the_broker,
+    no_orchestrator,
+)
 
 
-async def run(site: Site, folder: Path, *, lease_s: float) -> None:
-    for cut in CUTS:
+async def run(site: Site, folder: Path, cuts: Sequence[Cut], *, lease_s: float) -> None:
+    for cut in cuts:
         async with open_stand(site, folder / cut.__name__, lease_s=lease_s) as stand:
             await cut(stand)
         print(f"{cut.__name__.replace('_', ' ')}, leases of {lease_s:g} s: held", flush=True)
@@ -206,5 +214,5 @@ async def run(site: Site, folder: Path, *, lease_s: float) -> None:
 def main(minutes: float | None) -> int:
     lease_s = LEASE_S if minutes is None else max(3.0, min(LEASE_S, minutes))
     with tempfile.TemporaryDirectory() as folder, open_site(Path(folder)) as site:
-        asyncio.run(run(site, Path(folder), lease_s=lease_s))
+        asyncio.run(run(site, Path(folder), CUTS, lease_s=lease_s))
     return 0
