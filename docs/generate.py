@@ -288,6 +288,7 @@ JSON: Mapping[str, str] = {
     "pause": "`paused`, `kind`, `namespace`",
     "resume": "`resumed`, `kind`, `namespace`, `still_paused` (list of Pause)",
     "pauses": "list of Pause",
+    "rate": "list of `kind`, `per_s` (jobs per second)",
     "drain": "`drained`, or with `--undo` `undone`: list of names",
     "drains": "list of Drain",
     "top": "`jobs` and `ended_last_minute` (numbers by state), `waiting` (by `paused`, `no-worker`, `in-line`), "

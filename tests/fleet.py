@@ -121,15 +121,29 @@ class Fleet(Lab):
         assert f"/{result.attempt}-{result.token:x}/" in output.key
         store.get(output.key, self.folder / "copy", sha256=output.sha256)
 
+    def planrun(self, *command: str) -> str:
+        """A command of an operator, as a process; returns what it printed."""
+        told = [sys.executable, "-m", "planrun.cli", *command, "--url", self.remote_url]
+        done = subprocess.run(
+            told, env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     # --- workers ---
 
     def start_worker(
-        self, *, environment: dict[str, str] | None = None, host: str | None = None, **options: Any
+        self,
+        *,
+        environment: dict[str, str] | None = None,
+        host: str | None = None,
+        instead_of: WorkerProcess | None = None,
+        **options: Any,
     ) -> WorkerProcess:
-        """A worker that joins over HTTP; on a host of the network if one is named."""
+        """A worker that joins over HTTP; on a host of the network if one is named, or where another one was."""
         name = f"worker-{len(self.workers)}"
-        home = self.folder / name
-        home.mkdir()
+        home = self.folder / (name if instead_of is None else instead_of.log.stem) / "cache"
+        home.mkdir(parents=True, exist_ok=True)
         options.setdefault("name", name)
         on = self.network.on(host) if self.network is not None and host is not None else ()
         command = [*on, sys.executable, "-m", "tests.worker_main", self.remote_url, json.dumps(options)]

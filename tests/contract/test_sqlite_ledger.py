@@ -96,7 +96,7 @@ class TestRecovery(SqliteChronicle, RecoveryContract): ...
 class TestFleet(FleetContract):
     @pytest.fixture
     async def open_ledger(self, clock: ManualClock, tmp_path: Path) -> AsyncIterator[OpenLedger]:
-        ledger = open_fleet_ledger(f"sqlite:///{tmp_path}/ledger.db", clock=clock)
+        ledger = open_fleet_ledger(f"sqlite:///{tmp_path}/ledger.db", clock=clock, broker_prefix="pr")
 
         async def open_one() -> Ledger:
             return ledger

@@ -83,7 +83,7 @@ def test_a_slow_rate_lets_one_start_at_a_time_and_a_rate_of_nothing_none() -> No
     slow = Bucket.full(0.1, 0)
     assert slow.whole == 1
     assert slow.take(1).next_ms() == 10_000
-    assert Bucket.full(0.0, 0).take(1).next_ms() is None
+    assert (Bucket.full(0.0, 0).at(9_000).whole, Bucket.full(0.0, 0).next_ms()) == (0, None)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ CALLS = {
     "pause": [["pause", "other"]],
     "resume": [["resume", "other"]],
     "pauses": [["pauses"]],
+    "rate": [["rate"]],
     "drains": [["drains"]],
     "top": [["top"], ["top", "--once"]],
     "workers": [["workers"]],

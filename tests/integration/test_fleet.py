@@ -45,3 +45,17 @@ async def test_a_job_goes_out_over_the_broker_and_its_file_into_the_bucket(fleet
     assert len({row.worker for row in rows}) == 2
     for job_id in jobs:
         await fleet.check_object(job_id)
+
+
+async def test_a_rate_is_changed_while_the_orchestrator_runs(fleet: Fleet) -> None:
+    fleet.start_orchestrator("--rate", "render=0/s")
+    fleet.start_worker()
+    await fleet.ready(1)
+    job = await fleet.submit("render", {"bytes": 10, "seconds": 0})
+    assert fleet.planrun("rate") == "kind    at most\nrender  0/s\n"
+    assert (await fleet.job(job)).state is State.QUEUED
+
+    fleet.planrun("rate", "render", "any")
+
+    await fleet.ended(job)
+    assert await fleet.ledger.rates() == {}

@@ -35,6 +35,7 @@ VERBS = {
     "pause": ("planrun.cli.pause:pause", BOX),
     "resume": ("planrun.cli.pause:resume", BOX),
     "pauses": ("planrun.cli.pause:pauses", BOX),
+    "rate": ("planrun.cli.rate:rate", BOX),
     "drain": ("planrun.cli.drain:drain", BOX),
     "drains": ("planrun.cli.drain:drains", BOX),
     "top": ("planrun.cli.top:top", BOX),

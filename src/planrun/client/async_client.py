@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Unpack
@@ -226,6 +227,18 @@ class AsyncClient(Waiting):
             Invalid: Not a name.
         """
         return await self._ledger.resume(_set_of(kind, namespace, who, why))
+
+    async def set_rate(self, kind: str, per_s: float | None) -> None:
+        """From now on offer at most so many jobs of a kind per second; None: as many as can be taken.
+
+        Raises:
+            Invalid: Not a name or a number, or nothing offers jobs here: only an orchestrator with a broker does.
+        """
+        if not is_name(kind) or (per_s is not None and not 0 <= per_s < math.inf):
+            raise Invalid(
+                f"rate of {kind!r:.80}: {per_s!r:.80}: name a kind ({NAME_RULE}), and jobs per second from 0 on"
+            )
+        await self._ledger.set_rate(kind, per_s)
 
     async def drain(self, worker: str = "", *, who: str = "", why: str = "", force: bool = False) -> Sequence[str]:
         """Let worker processes that live now run empty: they take no more jobs, finish what runs, and end.

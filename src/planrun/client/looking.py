@@ -208,6 +208,10 @@ class Looking:
         dead = await find_dead(workers, wall_ms=wall_ms)
         return coverage(open_jobs, workers, await self.pauses(), dead=dead)
 
+    async def rates(self) -> dict[str, float]:
+        """How many jobs per second may be offered, by kind; kinds without a limit are left out."""
+        return await self._ledger.rates()
+
     async def pauses(self, *, limit: int | None = None) -> Sequence[Pause]:
         """Who paused what and why, newest first.
 

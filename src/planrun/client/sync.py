@@ -206,6 +206,14 @@ class Client:
         """See `AsyncClient.workers`."""
         return self._run(self._client.workers)
 
+    def rates(self) -> dict[str, float]:
+        """See `AsyncClient.rates`."""
+        return self._run(self._client.rates)
+
+    def set_rate(self, kind: str, per_s: float | None) -> None:
+        """See `AsyncClient.set_rate`."""
+        self._run(lambda: self._client.set_rate(kind, per_s))
+
     def pauses(self, *, limit: int | None = None) -> Sequence[Pause]:
         """See `AsyncClient.pauses`."""
         return self._run(lambda: self._client.pauses(limit=limit))

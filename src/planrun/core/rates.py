@@ -23,12 +23,12 @@ class Bucket:
 
     @classmethod
     def full(cls, per_s: float, now_ms: int) -> Bucket:
-        return cls(per_s, max(1.0, per_s), now_ms)
+        return cls(per_s, _depth(per_s), now_ms)
 
     def at(self, now_ms: int) -> Bucket:
         """The same bucket later."""
         level = self.level + self.per_s * max(0, now_ms - self.seen_ms) / 1000
-        return replace(self, level=min(level, max(1.0, self.per_s)), seen_ms=now_ms)
+        return replace(self, level=min(level, _depth(self.per_s)), seen_ms=now_ms)
 
     def take(self, count: int) -> Bucket:
         return replace(self, level=self.level - count)
@@ -43,6 +43,11 @@ class Bucket:
         if self.per_s <= 0:
             return None
         return self.seen_ms + math.ceil(max(0.0, 1 - self.level) / self.per_s * 1000)
+
+
+def _depth(per_s: float) -> float:
+    """What one second brings, but one job at least: unless there shall be none."""
+    return max(1.0, per_s) if per_s > 0 else 0.0
 
 
 def parse_rate(text: str) -> tuple[str, float | None]:

@@ -112,6 +112,18 @@ class Ledger(Protocol):
         """End the pause of exactly this set; False: there is none."""
         ...
 
+    async def rates(self) -> dict[str, float]:
+        """How many jobs per second may be offered, by kind; the others as fast as they can be taken."""
+        ...
+
+    async def set_rate(self, kind: str, per_s: float | None) -> None:
+        """From now on; None: without a limit.
+
+        Raises:
+            Invalid: Nothing offers jobs here: workers read them from this ledger.
+        """
+        ...
+
     async def workers(self, since_ms: int = 0) -> list[WorkerRow]:
         """Those that were seen since then (wall clock), the one last seen first."""
         ...
@@ -194,6 +206,14 @@ class Ledger(Protocol):
 
     async def stopped(self, lease: Lease, who: str) -> None:
         """The process tree of an attempt that no longer runs is dead."""
+        ...
+
+    async def bury_own(self, incarnation: str, *, secret: str, who: str) -> int | None:
+        """As `bury`, where the lock is on another machine: asked by whoever got it, and has read the secret beside it.
+
+        Returns:
+            How many leases ended. None: that is not the secret of this worker.
+        """
         ...
 
     async def live_tokens(self, tokens: Sequence[int]) -> set[int]:

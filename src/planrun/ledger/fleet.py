@@ -47,14 +47,6 @@ class FleetLedger(Ledger, Protocol):
         """Those of the names that are incarnations of workers."""
         ...
 
-    async def rates(self) -> dict[str, float]:
-        """How many jobs per second may be offered, by kind; the others as fast as they can be taken."""
-        ...
-
-    async def set_rate(self, kind: str, per_s: float | None) -> None:
-        """From now on; None: without a limit."""
-        ...
-
     async def declare(self, classes: Sequence[MachineClass]) -> None:
         """What the fleet can do even while no such machine is up: these classes, and no others."""
         ...

@@ -129,8 +129,9 @@ def _verbs() -> Iterable[Verb]:
         yield _verb(name, _ANY)
     for name in ("pause", "resume", "drain", "undrain"):
         yield _verb(name, _OPERATE, repeatable=False)
-    yield _verb("violations", _OPERATE)
-    for name in ("register", "worker", "offers", "stopped", "live_tokens", "settle"):
+    for name in ("violations", "rates", "set_rate"):
+        yield _verb(name, _OPERATE)
+    for name in ("register", "worker", "offers", "stopped", "live_tokens", "settle", "bury_own"):
         yield _verb(name, _WORK)
     for name in ("grant", "grant_first", "renew", "standing", "held", "checkpoint", "release"):
         yield _verb(name, _WORK, way=Way.URGENT)

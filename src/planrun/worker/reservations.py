@@ -70,15 +70,16 @@ class Reservations:
         Raises:
             OSError, msgspec.DecodeError: Somebody's promises cannot be read.
         """
-        return [load for path in self._folder.iterdir() if self._is_of_other(path) for load in _loads_of(path)]
+        others = (name for name in os.listdir(self._folder) if self._is_of_other(name))  # noqa: PTH208 - names are enough
+        return [load for name in others for load in _loads_of(self._folder / name)]
 
     def close(self) -> None:
         """Promise nothing any more."""
         self._path.unlink(missing_ok=True)
         self._let_go()
 
-    def _is_of_other(self, path: Path) -> bool:
-        return path != self._path and not path.name.startswith(".")
+    def _is_of_other(self, name: str) -> bool:
+        return name != self._path.name and not name.startswith(".")
 
     def _let_go(self) -> None:
         if self._fd >= 0:

@@ -7,6 +7,7 @@ from functools import partial
 
 from planrun.clock import Clock
 from planrun.config import Place
+from planrun.core.errors import Invalid
 from planrun.core.flows import Astray
 from planrun.core.lease import fleet_lease_ms
 from planrun.core.machines import MachineClass
@@ -52,10 +53,11 @@ class SqliteFleetLedger(SqliteLedger):
     async def workers_among(self, names: Collection[str]) -> list[WorkerRow]:
         return await self._read(partial(fleet.workers_among, names=names))
 
-    async def rates(self) -> dict[str, float]:
-        return await self._read(fleet.rates)
-
     async def set_rate(self, kind: str, per_s: float | None) -> None:
+        if self._outlets.broker_prefix is None:
+            raise Invalid(
+                "this fleet has no broker, so its workers take jobs at their own rate; give the orchestrator one"
+            )
         await self._write(partial(fleet.set_rate, kind=kind, per_s=per_s))
 
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:

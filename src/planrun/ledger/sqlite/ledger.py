@@ -15,7 +15,7 @@ from planrun.clock import Clock
 from planrun.config import Place
 from planrun.core.coverage import OpenJobs
 from planrun.core.drains import Drain, DrainRequest
-from planrun.core.errors import LedgerUnavailable
+from planrun.core.errors import Invalid, LedgerUnavailable
 from planrun.core.history import What
 from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
 from planrun.core.listing import ListQuery
@@ -162,6 +162,12 @@ class SqliteLedger:
     async def resume(self, request: PauseRequest) -> bool:
         return await self._write(partial(pausing.resume, request=request))
 
+    async def rates(self) -> dict[str, float]:
+        return await self._read(fleet.rates)
+
+    async def set_rate(self, kind: str, per_s: float | None) -> None:
+        raise Invalid("workers take jobs from this ledger at their own rate; an orchestrator with a broker has rates")
+
     async def workers(self, since_ms: int = 0) -> list[WorkerRow]:
         return await self._read(partial(fleet.workers, since_ms=since_ms))
 
@@ -228,6 +234,10 @@ class SqliteLedger:
 
     async def stopped(self, lease: Lease, who: str) -> None:
         await self._write(partial(holding.stopped, lease=lease, who=who))
+
+    async def bury_own(self, incarnation: str, *, secret: str, who: str) -> int | None:
+        verb = partial(duties.bury_own, incarnation=incarnation, secret=secret, who=who)
+        return await self._write(verb, urgent=True)
 
     async def live_tokens(self, tokens: Sequence[int]) -> set[int]:
         return await self._glance(partial(duties.live_tokens, tokens=tokens))
