@@ -8,7 +8,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 TENANTS := $(patsubst %/pyproject.toml,%,$(wildcard tenants/*/pyproject.toml))
-CODE := src tests docs models $(wildcard bench examples)
+CODE := src tests docs models deploy $(wildcard bench examples)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 
 .DEFAULT_GOAL := help

@@ -10,6 +10,7 @@ from .fleet import FLEET
 from .recovery import RECOVERY
 from .retention import RETENTION
 from .rules import CORE_RULES, RULES
+from .service import SERVICE
 from .shortcuts import SHORTCUTS
 from .stores import STORES
 from .transport import TRANSPORT
@@ -28,4 +29,5 @@ EVERY = [
     *ANSWERS,
     *RECOVERY,
     *AFAR,
+    *SERVICE,
 ]
