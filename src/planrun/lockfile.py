@@ -20,6 +20,8 @@ from planrun.core.errors import LedgerUnusable
 from planrun.core.messages import WorkerRow
 from planrun.core.presence import LOST_AFTER_MS
 
+_SECRET = ".secret"
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerLock:
@@ -34,6 +36,10 @@ class WorkerLock:
     fd: int
     device: int
     inode: int
+
+    @property
+    def secret_path(self) -> Path:
+        return secret_beside(self.path)
 
     @classmethod
     def acquire(cls, folder: Path, incarnation: str) -> WorkerLock:
@@ -51,13 +57,27 @@ class WorkerLock:
         found = os.fstat(fd)
         return cls(path, fd, found.st_dev, found.st_ino)
 
+    def keep_secret(self, secret: str) -> bool:
+        """Write down, for this user alone, by what a ledger elsewhere believes whoever got the lock.
+
+        Returns:
+            False: it could not be kept, so that there is no such proof.
+        """
+        try:
+            fd = os.open(self.secret_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "w") as file:
+                file.write(secret)
+        except OSError:
+            return False
+        return True
+
     def close(self) -> None:
         """Let go. The file stays, as a proof for what this worker may still hold in the ledger."""
         os.close(self.fd)
 
     def remove(self) -> None:
         """Let go for good: the ledger names nothing that this worker would still have to be dead for."""
-        self.path.unlink(missing_ok=True)
+        drop(self.path)
         os.close(self.fd)
 
 
@@ -104,6 +124,8 @@ def find_released(folder: Path) -> list[Path]:
     """Lock files of workers that are gone, with all their job trees. A file is one once it has its pid in it."""
     found = []
     for path in folder.iterdir() if folder.is_dir() else ():
+        if path.suffix == _SECRET:
+            continue
         with suppress(OSError):
             status = path.lstat()
             row = WorkerRow(
@@ -118,6 +140,17 @@ def find_released(folder: Path) -> list[Path]:
             if status.st_size and isinstance(prove_dead(row), ProvenDead):
                 found.append(path)
     return found
+
+
+def secret_beside(lock: Path) -> Path:
+    """Where the secret of a worker's lock file lies, if it has one."""
+    return lock.with_suffix(_SECRET)
+
+
+def drop(lock: Path) -> None:
+    """Remove the lock file of a worker that is gone, and its secret."""
+    secret_beside(lock).unlink(missing_ok=True)
+    lock.unlink(missing_ok=True)
 
 
 def forget(worker: WorkerRow) -> None:

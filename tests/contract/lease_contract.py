@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from planrun.core.access import digest_of
 from planrun.core.life import Outcome, Reason, State
 from planrun.core.messages import Beat, Lease, RenewRequest
 from planrun.ledger.contract import Ledger
@@ -202,6 +203,36 @@ class LeaseContract(LedgerContract):
         assert await they.standing(alive) == "held"
         row = await they.row(dead[0].job_id)
         assert (row.state, row.attempt, row.losses, row.failures) == (State.QUEUED, 2, 1, 0)
+
+    async def test_a_proof_from_another_machine_needs_the_secret_of_the_dead_and_no_other_will_do(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        secrets = {"w1": "its own secret", "w2": "the secret of its neighbour"}
+        for name, secret in secrets.items():
+            await they.register(name, proof=digest_of(secret))
+        lease = await they.running(by="w1")
+
+        for wrong in ("", secrets["w2"], digest_of(secrets["w1"])):
+            assert await ledger.bury_own("w1", secret=wrong, who="w2") is None
+        assert await ledger.bury_own("nobody", secret="", who="w2") is None
+        assert await they.standing(lease) == "held"
+        assert await ledger.bury_own("w1", secret=secrets["w1"], who="w3") == 1
+        assert await ledger.bury_own("w1", secret=secrets["w1"], who="w3") == 0
+        assert await they.standing(lease) == "lost"
+        assert await ledger.live_tokens([lease.token]) == set()
+
+    async def test_nobody_puts_a_secret_of_his_own_in_the_place_of_another_workers(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        await they.register("w1", proof=digest_of("its own"))
+        await they.register("w2")
+        leases = [await they.running(by=name) for name in ("w1", "w2")]
+
+        for name, lease in zip(("w1", "w2"), leases, strict=True):
+            await they.register(name, proof=digest_of("of a thief"))
+            assert await ledger.bury_own(name, secret="of a thief", who="thief") is None
+            assert await they.standing(lease) == "held"
+        assert {row.proof for row in await ledger.workers()} == {""}
 
     async def test_after_a_proof_of_death_the_trees_are_known_to_be_stopped(self, they: Actors, ledger: Ledger) -> None:
         """Expiry proves nothing about processes: their scratch must stay until somebody knows."""

@@ -13,6 +13,7 @@ def beats(name: str, old: str, new: str, test: str) -> Fence:
     return Fence(name, "orchestrator/beats.py", old, new, (f"{BEATS}::{test}",))
 
 
+LEFTOVERS = "tests/worker/test_leftovers.py"
 DISPATCHER = "tests/orchestrator/test_dispatcher.py"
 
 
@@ -63,6 +64,30 @@ FLEET = [
         "is_held=_identity(beat.lease) in held",
         "is_held=beat.lease.token in {token for _, _, token in held}",
         "TestFleet::test_the_stale_twin_of_a_lease_in_the_same_batch_is_lost",
+    ),
+    contract(
+        "a proof of death from another machine needs the secret",
+        "ledger/verbs/duties.py",
+        'not hmac.compare_digest(kept["digest"], digest_of(secret))',
+        "not secret",
+        "TestLease::test_a_proof_from_another_machine_needs_the_secret_of_the_dead_and_no_other_will_do",
+    ),
+    contract(
+        "who is known already registers no other secret",
+        f"{SQL}/put_proof.sql",
+        "WHERE NOT EXISTS (SELECT 1 FROM worker WHERE incarnation = :incarnation)\n"
+        "    ON CONFLICT(incarnation) DO NOTHING",
+        "WHERE true ON CONFLICT(incarnation) DO UPDATE SET digest = excluded.digest",
+        "TestLease::test_nobody_puts_a_secret_of_his_own_in_the_place_of_another_workers",
+    ),
+    Fence(
+        "a machine in trouble does not get its jobs back at once",
+        "worker/leftovers.py",
+        'if dead.state == "broken" and',
+        'if dead.state == "gone" and',
+        (
+            f"{LEFTOVERS}::test_a_worker_that_broke_gives_its_leases_up_early_on_a_machine_that_is_found_well_and_on_no_other",
+        ),
     ),
     beats(
         "a marker comes before any lease ends",

@@ -9,22 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.rabbitmq import NEEDS, OLD_ENOUGH_S, RabbitMQ
 from planrun.clock import SystemClock
 from planrun.core.life import State
 from planrun.transport.rabbitmq.link import Link
 
 from ..fleet import Fleet
 from ..lab import boottime
-from ..services.rabbitmq import NEEDS, OLD_ENOUGH_S, RabbitMQ
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs(NEEDS), pytest.mark.slow, pytest.mark.timeout(180)]
-
-PREFIX = "pr-broken"
 
 
 @pytest.fixture
 async def fleet(tmp_path: Path, rabbitmq: RabbitMQ) -> AsyncIterator[Fleet]:
-    fleet = Fleet(tmp_path, broker=rabbitmq, options=("--broker-prefix", PREFIX))
+    fleet = Fleet(tmp_path, broker=rabbitmq)
     fleet.start_orchestrator()
     for _ in range(2):
         fleet.start_worker()
@@ -62,7 +60,7 @@ async def test_queues_that_are_deleted_are_filled_again(fleet: Fleet, rabbitmq: 
     await fleet.started(jobs[1], 1)
     link = Link(rabbitmq.url, SystemClock.open_system(), name="an operator")
     for name, *_ in await asyncio.to_thread(rabbitmq.queues):
-        if name.startswith(f"{PREFIX}."):
+        if name.startswith(f"{fleet.prefix}."):
             async with link.borrowed() as channel:
                 await channel.queue_delete(name)
     await link.drop()

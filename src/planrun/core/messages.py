@@ -88,6 +88,7 @@ class WorkerRow(Struct, kw_only=True):
         lock_device, lock_inode: Identity of that file: another file at the same path proves nothing.
         pid: The worker's process id as seen by itself; a hint for a quick wake-up, never a proof.
         state: `ready`, `draining`, `broken` or `gone`.
+        proof: Digest of the secret that proves its death from another machine. Said once, and shown to nobody.
     """
 
     incarnation: str
@@ -103,6 +104,7 @@ class WorkerRow(Struct, kw_only=True):
     pid: int = 0
     state: str = "ready"
     seen_at_ms: int = 0
+    proof: str = ""
 
 
 class Lease(Struct, kw_only=True):

@@ -212,6 +212,14 @@ class Ledger(Protocol):
         """The process tree of an attempt that no longer runs is dead."""
         ...
 
+    async def bury_own(self, incarnation: str, *, secret: str, who: str) -> int | None:
+        """As `bury`, where the lock is on another machine: asked by whoever got it, and has read the secret beside it.
+
+        Returns:
+            How many leases ended. None: that is not the secret of this worker.
+        """
+        ...
+
     async def live_tokens(self, tokens: Sequence[int]) -> set[int]:
         """Those of the tokens whose attempt is running or not known to be stopped: their scratch must stay."""
         ...

@@ -131,7 +131,7 @@ def _verbs() -> Iterable[Verb]:
         yield _verb(name, _OPERATE, repeatable=False)
     for name in ("violations", "rates", "set_rate"):
         yield _verb(name, _OPERATE)
-    for name in ("register", "worker", "offers", "stopped", "live_tokens", "settle"):
+    for name in ("register", "worker", "offers", "stopped", "live_tokens", "settle", "bury_own"):
         yield _verb(name, _WORK)
     for name in ("grant", "grant_first", "renew", "standing", "held", "checkpoint", "release"):
         yield _verb(name, _WORK, way=Way.URGENT)

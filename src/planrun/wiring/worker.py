@@ -14,6 +14,7 @@ from pathlib import Path
 
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, place_of
+from planrun.core.access import digest_of
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 from planrun.core.inputs import rules_from
 from planrun.core.keeping import Keep
@@ -70,7 +71,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     async with open_ground(url, options.store, clock) as ground:
         options = replace(options, lease_s=options.lease_s or ground.lease_s)
         lock = WorkerLock.acquire(place.workers, clock.new_id())
-        row = _row(options, catalog, lock, proves=not place.is_remote)
+        row = _row(options, catalog, lock, secret=clock.new_id() + clock.new_id() if place.is_remote else None)
         ledger = ground.ledger
         gates = _gates(options, row, ground, scratch, clock)
         processes = Processes(
@@ -87,7 +88,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         keeper = Keeper(transport, clock, options, row.incarnation)
         tools = Tools(ledger, ground.store, clock, keeper, inputs, who=row.name)
         stop = asyncio.Event()
-        beside = [asyncio.create_task(_duties_of(tools, options, row, place, scratch).run(stop))]
+        beside = [asyncio.create_task(_duties_of(tools, options, row, place, scratch, gates).run(stop))]
         try:
             await ledger.register(row)
             if place.is_remote:
@@ -124,10 +125,10 @@ async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
         return False
 
 
-def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock, *, proves: bool) -> WorkerRow:
+def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock, *, secret: str | None) -> WorkerRow:
     """
     Args:
-        proves: Whoever owns the ledger sees the lock file, so that it can prove this worker's death.
+        secret: Proves the death of this worker to a ledger elsewhere; None: whoever owns it sees the lock file.
     """
     host = socket.gethostname()
     return WorkerRow(
@@ -138,10 +139,11 @@ def _row(options: WorkerOptions, catalog: Catalog, lock: WorkerLock, *, proves: 
         slots=options.slots,
         capabilities=catalog.capabilities,
         handlers=catalog.handlers,
-        lock_file=str(lock.path) if proves else "",
+        lock_file=str(lock.path) if secret is None else "",
         lock_device=lock.device,
         lock_inode=lock.inode,
         pid=os.getpid(),
+        proof=digest_of(secret) if secret is not None and lock.keep_secret(secret) else "",
     )
 
 
@@ -165,12 +167,22 @@ def _gates(options: WorkerOptions, row: WorkerRow, ground: Ground, scratch: Path
     )
 
 
-def _duties_of(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path) -> Duties | Leftovers:
+def _duties_of(
+    tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path, gates: Gates
+) -> Duties | Leftovers:
     """What runs beside the jobs. The ledger of an orchestrator is looked after there."""
-    if place.is_remote:
-        clear = partial(clear_after, scratch)
-        return Leftovers(tools.ledger, tools.clock, workers=place.workers, scratch=scratch, clear=clear)
-    return _duties(tools, options, row, place, scratch)
+    if not place.is_remote:
+        return _duties(tools, options, row, place, scratch)
+    return Leftovers(
+        tools.ledger,
+        tools.clock,
+        workers=place.workers,
+        scratch=scratch,
+        clear=partial(clear_after, scratch),
+        who=row.name,
+        proof_of_death=options.proof_of_death,
+        is_well=gates.is_well,
+    )
 
 
 def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path) -> Duties:

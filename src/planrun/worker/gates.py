@@ -123,6 +123,10 @@ class Gates:
         self._reservations = Reservations(scratch, incarnation)
         self._loads: dict[Reservation, Load] = {}
 
+    async def is_well(self) -> bool:
+        """Has a probe found this machine well? Without one nobody knows."""
+        return self._health is not None and await self._health.why_not() is None
+
     async def admit(self, kind: Kind) -> Reservation | Refused:
         """Reserve room for one more job of this kind, or say why not now."""
         if self._health is not None:

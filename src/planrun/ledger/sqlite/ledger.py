@@ -235,6 +235,10 @@ class SqliteLedger:
     async def stopped(self, lease: Lease, who: str) -> None:
         await self._write(partial(holding.stopped, lease=lease, who=who))
 
+    async def bury_own(self, incarnation: str, *, secret: str, who: str) -> int | None:
+        verb = partial(duties.bury_own, incarnation=incarnation, secret=secret, who=who)
+        return await self._write(verb, urgent=True)
+
     async def live_tokens(self, tokens: Sequence[int]) -> set[int]:
         return await self._glance(partial(duties.live_tokens, tokens=tokens))
 

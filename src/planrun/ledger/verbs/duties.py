@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from planrun.core.access import digest_of
 from planrun.core.flows import Astray
 from planrun.core.keeping import Garbage
 from planrun.core.life import Outcome, State
@@ -133,6 +135,14 @@ def bury(tx: Tx, incarnation: str, *, who: str) -> int:
         lose(tx, row["job_id"], "its worker is dead: its lock was free", who=who, stopped=True)
     tx.rows("all_stopped", incarnation=incarnation)
     return len(rows)
+
+
+def bury_own(tx: Tx, incarnation: str, *, secret: str, who: str) -> int | None:
+    """As `bury`, for whoever knows the secret of that worker. None: this is not it."""
+    kept = one(tx, "proof", incarnation=incarnation)
+    if kept is None or not hmac.compare_digest(kept["digest"], digest_of(secret)):
+        return None
+    return bury(tx, incarnation, who=who)
 
 
 def promote(tx: Tx) -> int:

@@ -25,6 +25,8 @@ def register(tx: Tx, worker: WorkerRow) -> None:
     """Write down a worker, or its new state. One that goes by itself cannot be called back."""
     if worker.state != "ready":
         end_drain(tx, worker.incarnation)
+    if worker.proof:
+        tx.rows("put_proof", incarnation=worker.incarnation, digest=worker.proof)
     tx.rows(
         "put_worker",
         incarnation=worker.incarnation,

@@ -1,0 +1,1 @@
+SELECT digest FROM worker_proof WHERE incarnation = :incarnation;
