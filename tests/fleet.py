@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.s3 import BUCKET, S3Server
 from planrun.core.messages import Output
 from planrun.ledger.contract import Ledger
 from planrun.storage.s3 import S3Store
@@ -25,8 +27,6 @@ from planrun.wiring import open_ledger
 
 from .lab import ROOT, Lab, WorkerProcess
 from .netns import Network
-from .services.rabbitmq import RabbitMQ
-from .services.s3 import BUCKET, S3Server
 
 PATIENCE_S = 40.0
 
@@ -43,12 +43,14 @@ class Fleet(Lab):
 
     Attributes:
         broker, s3: Running services; None: it works without. All that it has in the broker begins with `prefix`.
+        broker_url: How the orchestrator knows that broker, if not by its own address.
         network: Hosts on which workers may be started; the orchestrator is at its hub.
         options: More options of `planrun orchestrator`.
         trips: Where the orchestrator looks for places to stop at.
     """
 
     broker: RabbitMQ | None = None
+    broker_url: str = ""
     s3: S3Server | None = None
     network: Network | None = None
     lease_s: float = 6.0
@@ -91,7 +93,7 @@ class Fleet(Lab):
         if self.network is not None:
             command += ["--insecure-http"]  # nobody else is on it
         if self.broker is not None:
-            command += ["--broker", self.broker.url, "--broker-prefix", self.prefix]
+            command += ["--broker", self.broker_url or self.broker.url, "--broker-prefix", self.prefix]
         if self.s3 is not None:
             command += ["--store", f"s3://{BUCKET}/{self.folder.name}"]
         environment = self.s3.environment if self.s3 is not None else {}

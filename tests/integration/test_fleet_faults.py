@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ..services.rabbitmq import CONSUMER_TIMEOUT_MS, NEEDS, RabbitMQ
+from deploy.local.rabbitmq import CONSUMER_TIMEOUT_MS, NEEDS, RabbitMQ
+
 from ..soak import fleet_crashes, fleet_machines, fleet_orchestrator, fleet_partition, fleet_patience
 
 pytestmark = [pytest.mark.needs(NEEDS), pytest.mark.slow, pytest.mark.timeout(240)]

@@ -12,6 +12,7 @@ from urllib.request import Request, urlopen
 import pytest
 from aiormq import spec
 
+from deploy.local.rabbitmq import NEEDS, RabbitMQ
 from planrun.clock import SystemClock
 from planrun.core.life import Reason, State
 from planrun.ledger.wire import BODY_BYTES_MAX
@@ -21,7 +22,6 @@ from planrun.transport.rabbitmq.wire import HEADER
 
 from ..fleet import Fleet
 from ..lab import boottime
-from ..services.rabbitmq import NEEDS, RabbitMQ
 from ..stepped_clock import SteppedClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs(NEEDS), pytest.mark.slow, pytest.mark.timeout(180)]

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from deploy.local.rabbitmq import OLD_ENOUGH_S, RabbitMQ
 from planrun.clock import SystemClock
 from planrun.transport.rabbitmq.link import Link
 from tests.fleet import Fleet
-from tests.services.rabbitmq import OLD_ENOUGH_S, RabbitMQ
 
 QUEUED, RUNNING = 1_000, 20
 RUN_S = 20.0

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.s3 import Ministack
 from planrun.core.life import State
 from tests.fleet import Fleet
-from tests.services.rabbitmq import RabbitMQ
-from tests.services.s3 import Ministack
 
 LEASE_S = 2.0
 TIMEOUT_S = 90.0

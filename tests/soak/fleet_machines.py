@@ -7,9 +7,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from deploy.local.rabbitmq import RabbitMQ
 from planrun.core.life import Reason, State
 from tests.fleet import Fleet
-from tests.services.rabbitmq import RabbitMQ
 
 JOBS = 20
 AWAY_S = 60.0

@@ -12,10 +12,10 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.s3 import Ministack
 from planrun.core.errors import LedgerUnavailable
 from tests.fleet import Fleet
-from tests.services.rabbitmq import RabbitMQ
-from tests.services.s3 import Ministack
 
 KILL_EVERY_S = 5.0
 KILLS = 24

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.s3 import Ministack
 from planrun.core.life import State
 from tests.fleet import Fleet
 from tests.lab import WorkerProcess
 from tests.netns import Network
-from tests.services.rabbitmq import RabbitMQ
-from tests.services.s3 import Ministack
 
 LEASE_S = 10.0
 ROOM_S = 60.0  # for whatever has to be noticed, beside leases

@@ -7,8 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from deploy.local.rabbitmq import RabbitMQ
 from tests.fleet import Fleet
-from tests.services.rabbitmq import RabbitMQ
 
 PATIENCE_S = 60.0
 LONG_S = 150.0
