@@ -29,6 +29,13 @@ DOORS = [
         "test_door.py::test_a_page_of_another_site_can_do_nothing",
     ),
     door(
+        "a reply is not held back",
+        "socket.SOCK_STREAM, socket.IPPROTO_TCP)",
+        "socket.SOCK_STREAM)",
+        "test_door.py::test_a_reply_in_two_writes_is_not_held_back_for_an_acknowledgement",
+        file="server",
+    ),
+    door(
         "a wrong secret opens nothing",
         "hmac.compare_digest(text.encode(), self._secret)",
         "text",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+
 import pytest
 
 from planrun.config import token_from
@@ -90,6 +93,21 @@ def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
         port = first.getsockname()[1]
         with pytest.raises(Invalid, match=f"127.0.0.1:{port}: address already in use; .*--listen.*--no-http"):
             open_socket(f"127.0.0.1:{port}", is_guarded=False, is_secure=False)
+
+
+async def test_a_reply_in_two_writes_is_not_held_back_for_an_acknowledgement() -> None:
+    delays = asyncio.Queue[int]()
+
+    async def look(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        delays.put_nowait(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    with open_socket("127.0.0.1:0", is_guarded=False, is_secure=False) as listening:
+        async with await asyncio.start_server(look, sock=listening):
+            _, writer = await asyncio.open_connection(*listening.getsockname()[:2])
+            writer.close()
+            await writer.wait_closed()
+            assert await asyncio.wait_for(delays.get(), 10)
 
 
 @pytest.mark.parametrize(
