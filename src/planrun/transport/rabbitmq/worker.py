@@ -17,12 +17,13 @@ from aiormq.abc import DeliveredMessage
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, TransportUnavailable
 from planrun.core.flows import Notice
+from planrun.core.lease import heartbeat_ms
 from planrun.core.messages import Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
 from planrun.transport.rabbitmq.address import Broker
 from planrun.transport.rabbitmq.intake import BrokerOffer, Intake
 from planrun.transport.rabbitmq.link import Link, asking, declare, ensure
-from planrun.transport.rabbitmq.sender import SEND_S, Sender
+from planrun.transport.rabbitmq.sender import Sender
 from planrun.transport.rabbitmq.wire import Unreadable, read
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,6 @@ log = logging.getLogger(__name__)
 AGAIN_S = 1.0
 SLOT_WAIT_S = 60.0
 SAME_EVERY_MS = 60_000
-SHARE_OF_LEASE = 6  # a broker that has not confirmed a heartbeat by then leaves time to ask the ledger
 REASON = "planrun-reason"
 
 
@@ -82,7 +82,8 @@ class RabbitWorker:
 
     async def beat(self, request: RenewRequest) -> Sequence[Standing] | None:
         try:
-            async with asking("a heartbeat", timeout_s=min(SEND_S, request.lease_ms / 1000 / SHARE_OF_LEASE)):
+            # A broker that is silent may take half the time to the next heartbeat: the rest is for the ledger.
+            async with asking("a heartbeat", timeout_s=heartbeat_ms(request.lease_ms) / 2000):
                 if await self._sender.send(request, "", exchange=self._topology.beat_exchange):
                     return None
             why = f"nobody takes heartbeats at {self._topology.beat_exchange}"
