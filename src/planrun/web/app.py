@@ -118,9 +118,7 @@ class Straight:
         await response(scope, receive, send)
 
 
-def _endpoint(
-    route: Route, client: AsyncClient, followers: Followers, served: Served | None
-) -> Endpoint:
+def _endpoint(route: Route, client: AsyncClient, followers: Followers, served: Served | None) -> Endpoint:
     takes = route.takes
 
     async def endpoint(request: Request) -> Response:
