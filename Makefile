@@ -8,11 +8,11 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 TENANTS := $(patsubst %/pyproject.toml,%,$(wildcard tenants/*/pyproject.toml))
-CODE := src tests docs models $(wildcard bench examples)
+CODE := src tests docs models deploy $(wildcard bench examples)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test soak models bench docs packages requirements
+.PHONY: help setup demo check test guards soak models bench docs packages requirements
 
 help:  ## list the targets
 	@echo "planrun: long jobs that finish exactly once"
@@ -36,6 +36,9 @@ test: $(READY) packages  ## every test, the tenants' too (under 15 min)
 	$(BIN)/python -m pytest -n 2 -m "not serial"
 	$(BIN)/python -m pytest -m "serial" || [ $$? -eq 5 ]  # 5: there are none
 	@for tenant in $(TENANTS); do (cd $$tenant && $(CURDIR)/$(BIN)/python -m pytest) || exit 1; done
+
+guards: $(READY) packages  ## take down each guard in a copy: the test named for it must fail (under 20 min); NAME=x for a part
+	@$(BIN)/python -m tests.guards $(if $(NAME),"$(NAME)")
 
 SCRIPT ?= all
 soak: $(READY) packages  ## long runs: SCRIPT=name|all (default all), MINUTES=n for a sample of that length

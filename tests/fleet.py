@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.s3 import BUCKET, S3Server
 from planrun.ledger.contract import Ledger
 from planrun.storage.s3 import S3Store
 from planrun.wiring import open_ledger
 
 from .lab import ROOT, Lab, WorkerProcess
 from .netns import Network
-from .services.rabbitmq import RabbitMQ
-from .services.s3 import BUCKET, S3Server
 
 PATIENCE_S = 40.0
 
@@ -40,11 +40,13 @@ class Fleet(Lab):
 
     Attributes:
         broker, s3: Running services; None: it works without. All that it has in the broker begins with `prefix`.
+        broker_url: How the orchestrator knows that broker, if not by its own address.
         network: Hosts on which workers may be started; the orchestrator is at its hub.
         options: More options of `planrun orchestrator`.
     """
 
     broker: RabbitMQ | None = None
+    broker_url: str = ""
     s3: S3Server | None = None
     network: Network | None = None
     lease_s: float = 6.0
@@ -84,7 +86,7 @@ class Fleet(Lab):
         command = ["orchestrator", "--url", self.url, "--listen", f"{self.host}:{self.port}"]
         command += ["--lease-s", str(self.lease_s), *self.options, *more]
         if self.broker is not None:
-            command += ["--broker", self.broker.url, "--broker-prefix", self.prefix]
+            command += ["--broker", self.broker_url or self.broker.url, "--broker-prefix", self.prefix]
         if self.s3 is not None:
             command += ["--store", f"s3://{BUCKET}/planrun"]
         environment = self.s3.environment if self.s3 is not None else {}

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from planrun.clock import SystemClock
 from planrun.config import place_of
 from planrun.core.errors import Invalid
+from planrun.service import Overseer
 from planrun.wiring.worker import open_worker
 from planrun.worker.options import WorkerOptions
 from planrun.worker.supervisor import Supervisor
@@ -44,13 +46,16 @@ class Worker:
         self._supervisor: Supervisor | None = None
         self._told_early = False
 
-    def run(self) -> int:
+    def run(self, overseer: Overseer = Overseer()) -> int:  # noqa: B008 - frozen
         """Work until SIGTERM, SIGINT, SIGHUP or `stop`.
+
+        Args:
+            overseer: Whoever has started this process for the worker alone, and waits for a word of it.
 
         Returns:
             0 after a drain, 70 if a job said that this worker is broken: restart it then.
         """
-        return asyncio.run(self._main())
+        return asyncio.run(self._main(overseer))
 
     def stop(self) -> None:
         """Drain: hand back what runs, take nothing more. From any thread; called again: at once."""
@@ -59,7 +64,7 @@ class Worker:
         else:
             self._loop.call_soon_threadsafe(self._drain)
 
-    async def _main(self) -> int:
+    async def _main(self, overseer: Overseer) -> int:
         self._loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
             told = [signal.SIGTERM, signal.SIGINT]
@@ -70,7 +75,8 @@ class Worker:
         async with open_worker(self._url, self._options) as self._supervisor:
             if self._told_early:
                 self._supervisor.drain()
-            return await self._supervisor.serve()
+            async with overseer.watching(self._supervisor.returns, SystemClock.open_system()):
+                return await self._supervisor.serve()
 
     def _drain(self) -> None:
         if self._supervisor is None:

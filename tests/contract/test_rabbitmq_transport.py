@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from deploy.local.rabbitmq import NEEDS, RabbitMQ
 from planrun.clock import SystemClock
 from planrun.core.flows import Notice, lane_of
 from planrun.core.messages import RenewRequest
@@ -21,7 +22,6 @@ from planrun.transport.rabbitmq.link import Link, declare
 from planrun.transport.rabbitmq.topology import Queue
 from planrun.transport.rabbitmq.worker import RabbitWorker
 from planrun.wiring import open_ledger
-from tests.services.rabbitmq import NEEDS, RabbitMQ
 
 from .actors import Actors, a_worker
 from .fleet_transport_contract import FleetTransportContract, Inbox, Join

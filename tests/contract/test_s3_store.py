@@ -11,11 +11,11 @@ from urllib.request import urlopen
 
 import pytest
 
+from deploy.local.s3 import BUCKET, Ministack, S3Server, Seaweed
 from planrun.core.errors import LostLease, StorageError
 from planrun.storage.probe import probe
 from planrun.storage.s3 import S3Store
 from tests.contract.store_contract import LATER, MIB, PREFIX, StoreContract, yes
-from tests.services.s3 import BUCKET, Ministack, S3Server, Seaweed
 
 
 @pytest.fixture(scope="module", params=[Ministack, Seaweed], ids=["ministack", "seaweedfs"])

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.s3 import free_port
 from planrun.core.errors import StorageError
 from planrun.storage.probe import probe
 from planrun.storage.s3 import S3Store
 from tests.contract.store_contract import PREFIX, yes
-from tests.services.s3 import free_port
 
 
 class Saying(ThreadingHTTPServer):

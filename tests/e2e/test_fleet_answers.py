@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.rabbitmq import NEEDS, RabbitMQ
 from planrun import AsyncClient, Client, Invalid
 from tests.e2e.test_cli import eventually
 from tests.orchestrator.test_answers_once import SECRET, Application
-from tests.services.rabbitmq import NEEDS, RabbitMQ
 
 from .fleet import FleetOfOneBox, opened
 

@@ -18,9 +18,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from deploy.local.s3 import BUCKET, Ministack
 from planrun.storage.s3 import S3Store
 from tests.e2e.fleet import FleetOfOneBox, opened
-from tests.services.s3 import BUCKET, Ministack
 
 JOBS = """
 import os, time

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .economy import WASTED
+
 
 class Fence(NamedTuple):
-    """One mutant.
+    """One guard, and the mutant that is without it.
+
+    It is there for safety, without it something wrong may become visible to somebody, or a job be lost or left lying:
+    unless `economy.py` says what merely is wasted.
 
     Attributes:
         file: Below `src/planrun`.
@@ -24,6 +29,14 @@ class Fence(NamedTuple):
     old: str
     new: str
     tests: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        return "economy" if self.wastes else "safety"
+
+    @property
+    def wastes(self) -> str:
+        return WASTED.get(self.name, "")
 
 
 SQL = "ledger/sql/sqlite"

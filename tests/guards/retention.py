@@ -79,14 +79,14 @@ RETENTION = [
         for name, old, new, test in [
             (
                 "whose a name is is asked before the rename",
-                "        if not await self._is_ours(result, route):\n            return superseded  #",
-                "        if False:\n            return superseded  #",
+                "        if not await self._is_ours(result, route):\n            return False\n",
+                "",
                 "test_the_later_job_wins_over_one_that_stood_still_in_between[publish:copied]",
             ),
             (
                 "whose a name is is asked after the rename",
-                'if await self._is_ours(result, route) else superseded',
-                "if True else superseded",
+                "            if await self._is_ours(result, route):\n                return Said(What.PUBLISHED",
+                "            if True:\n                return Said(What.PUBLISHED",
                 "test_the_later_job_wins_over_one_that_stood_still_in_between[publish:renamed]",
             ),
             (
@@ -100,8 +100,8 @@ RETENTION = [
     contract(
         "a result that is gone is nobody's",
         "ledger/verbs/answers.py",
-        ' and row["result_gone_at_ms"] is None else None',
-        " else None",
+        ' and row["result_gone_at_ms"] is None and not',
+        " and not",
         "TestRetention::test_a_result_that_is_gone_is_nobodys_and_its_job_still_says_how_it_ended",
     ),
     contract(

@@ -261,8 +261,7 @@ RULES = [
     contract(
         "an ended job is not canceled",
         f"{VERBS}/ending.py",
-        '    if job["ended_at_ms"] is not None:\n'
-        '        return CancelReply(canceled=False, state=State(job["state"]))\n',
+        '    if job["ended_at_ms"] is not None:\n        return CancelReply(canceled=False, state=shown_state(job))\n',
         "",
         "TestCancel::test_canceling_twice_keeps_the_first_ones_word",
     ),

@@ -83,8 +83,8 @@ SHORTCUTS = [
     Fence(
         "an interrupt leaves no turn behind",
         "ledger/sqlite/writer.py",
-        "            self._turnstile.pass_on()\n            self._writing.release()",
-        "            self._writing.release()",
+        "            self._turnstile.pass_on()\n            announce",
+        "            announce",
         (CUT,),
     ),
     Fence(

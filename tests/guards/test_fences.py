@@ -1,115 +1,81 @@
-"""Each fence is taken down in a copy of the source: a test that was written for it must fail there.
+"""What of `make guards` is quick: every guard stands where it is said to, and its tests exist. Its runs tell the truth.
 
-A mutant that lives is a hole in the tests, found by nobody else.
+`make guards` takes them down, all of them.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-import planrun
-
-from .afar import AFAR
-from .answers import ANSWERS
-from .doors import DOORS
-from .fences import CLAUSES, SECOND_LINE, Fence
-from .fleet import FLEET
-from .recovery import RECOVERY
-from .retention import RETENTION
-from .rules import CORE_RULES, RULES
-from .shortcuts import SHORTCUTS
-from .stores import STORES
-from .transport import TRANSPORT
+from .copies import SOURCE
+from .economy import WASTED
+from .every import EVERY
+from .fences import Fence
 
 ROOT = Path(__file__).parents[2]
-SOURCE = Path(planrun.__file__).parent
-pytestmark = pytest.mark.slow
+LEASES = "tests/core/test_lease.py"
+RUN = """
+import json, sys
+from pathlib import Path
+from tests.guards.fences import Fence
+from tests.guards.runs import run_all
 
-FENCES = [
-    *CLAUSES,
-    *RULES,
-    *CORE_RULES,
-    *RETENTION,
-    *SHORTCUTS,
-    *SECOND_LINE,
-    *DOORS,
-    *STORES,
-    *TRANSPORT,
-    *FLEET,
-    *ANSWERS,
-    *RECOVERY,
-    *AFAR,
-]
-RunTests = Callable[[Path, Iterable[str]], int]
+guards = [Fence(**{**each, "tests": tuple(each["tests"])}) for each in json.load(sys.stdin)]
+print(json.dumps([verdict.as_json() for verdict in run_all(guards, Path(sys.argv[1]), at_once=2)]))
+"""
 
 
-@pytest.fixture(scope="module")
-def run_tests() -> Iterator[RunTests]:
-    """Run tests against the planrun that lies in a folder; the exit code is pytest's, the words are in `log`."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    host = subprocess.Popen(
-        [sys.executable, "-m", "tests.guards.host"],
-        cwd=ROOT,
-        env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+def test_every_guard_stands_where_it_is_said_to_exactly_once() -> None:
+    texts = {file: (SOURCE / file).read_text() for file in {guard.file for guard in EVERY}}
+    moved = [f"{guard.file}: {guard.name}" for guard in EVERY if texts[guard.file].count(guard.old) != 1]
+
+    assert moved == [], "bring these up to date"
+
+
+def test_no_two_guards_have_one_name() -> None:
+    assert [name for name, count in Counter(guard.name for guard in EVERY).items() if count > 1] == []
+
+
+def test_what_is_said_to_be_economy_is_said_of_guards_that_exist() -> None:
+    assert set(WASTED) - {guard.name for guard in EVERY} == set()
+
+
+@pytest.mark.slow
+def test_every_test_that_a_guard_names_exists() -> None:
+    named = sorted({test for guard in EVERY for test in guard.tests})
+
+    done = run("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *named)
+
+    assert done.returncode == pytest.ExitCode.OK, "\n".join(
+        line for line in done.stderr.splitlines() if line.startswith("ERROR")
     )
-    assert host.stdin is not None
-    assert host.stdout is not None
-    asking, answers = host.stdin, host.stdout
-
-    def run(folder: Path, tests: Iterable[str]) -> int:
-        print(json.dumps({"folder": str(folder), "tests": list(tests)}), file=asking, flush=True)
-        return int(answers.readline())
-
-    yield run
-    asking.close()
-    answers.close()
-    host.wait(10)
 
 
-def copy_source(folder: Path) -> Path:
-    copy = folder / "planrun"
-    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    return copy
+@pytest.mark.slow
+def test_a_run_tells_a_mutant_that_dies_from_one_that_lives_and_one_that_is_no_program(tmp_path: Path) -> None:
+    guards = [
+        Fence(name, "core/lease.py", "max(self.trusted_until_ms, sent_ms + self.lease_ms)", new, (LEASES,))
+        for name, new in (
+            ("dies", "sent_ms + self.lease_ms"),
+            ("lives", "max(sent_ms + self.lease_ms, self.trusted_until_ms)"),
+            ("is no program", "max("),
+        )
+    ]
+
+    done = run("-c", RUN, str(tmp_path), given=json.dumps([guard._asdict() for guard in guards]))
+
+    verdicts = {each["guard"]: each["killer"] for each in json.loads(done.stdout)}
+    assert verdicts.pop("dies").startswith(f"{LEASES}::")
+    assert verdicts == {"lives": "", "is no program": ""}
 
 
-@pytest.mark.parametrize("fence", FENCES, ids=lambda fence: re.sub(r"\W+", "-", fence.name))
-def test_without_its_fence_a_test_fails(run_tests: RunTests, fence: Fence, tmp_path: Path) -> None:
-    file = copy_source(tmp_path) / fence.file
-    text = file.read_text()
-    assert text.count(fence.old) == 1, f"{fence.file} has changed: bring the fence up to date"
-    file.write_text(text.replace(fence.old, fence.new))
-
-    code = run_tests(tmp_path, fence.tests)
-
-    assert code == pytest.ExitCode.TESTS_FAILED, f"the mutant lives:\n{(tmp_path / 'log').read_text()}"
-
-
-@pytest.mark.timeout(300)
-def test_with_all_fences_every_named_test_passes(run_tests: RunTests, tmp_path: Path) -> None:
-    copy_source(tmp_path)
-    named = sorted({test for fence in FENCES for test in fence.tests})
-
-    code = run_tests(tmp_path, named)
-
-    assert code == pytest.ExitCode.OK, (tmp_path / "log").read_text()
-
-
-def test_the_copy_is_what_the_tests_run_against(run_tests: RunTests, tmp_path: Path) -> None:
-    """Else every mutant would live, or die of something else."""
-    (copy_source(tmp_path) / "core" / "lease.py").write_text("raise RuntimeError('this is the copy')\n")
-
-    run_tests(tmp_path, ["tests/core/test_lease.py"])
-
-    assert "this is the copy" in (tmp_path / "log").read_text()
+def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, input=given, capture_output=True, text=True, timeout=100, check=False
+    )

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.rabbitmq import NEEDS, OLD_ENOUGH_S, RabbitMQ
 from planrun.clock import SystemClock
 from planrun.core.life import State
 from planrun.transport.rabbitmq.link import Link
 
 from ..fleet import Fleet
 from ..lab import boottime
-from ..services.rabbitmq import NEEDS, OLD_ENOUGH_S, RabbitMQ
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs(NEEDS), pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.s3 import Ministack
 from planrun.core.life import State
 
 from ..fleet import Fleet
-from ..services.rabbitmq import RabbitMQ
-from ..services.s3 import Ministack
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("rabbitmq-server")]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.rabbitmq import RabbitMQ
 from planrun.core.drains import DrainRequest
 from planrun.core.life import State
 
 from ..fleet import Fleet
 from ..lab import WorkerProcess, boottime
-from ..services.rabbitmq import RabbitMQ
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("rabbitmq-server"), pytest.mark.timeout(120)]
 

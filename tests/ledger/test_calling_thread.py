@@ -115,8 +115,8 @@ def test_a_call_in_the_middle_of_a_call_of_the_same_thread_leaves_that_one_whole
     """A signal handler that submits: it may wait for its own answer, but must not end the transaction under it."""
     inner: list[Answer[Any]] = []
 
-    def handler(tx: Tx, requests: Sequence[SubmitRequest]) -> list[SubmitReply]:
-        replies = submit(tx, requests)
+    def handler(tx: Tx, requests: Sequence[SubmitRequest], *, is_warm: bool) -> list[SubmitReply]:
+        replies = submit(tx, requests, is_warm=is_warm)
         if not inner:
             writer = cast("BlockingLedger", blocking)._writer
             inner.append(writer.call_here(partial(submit, requests=[a_request("inner")])))

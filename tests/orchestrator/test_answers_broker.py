@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.rabbitmq import NEEDS, RabbitMQ
 from planrun.clock import SystemClock
 from planrun.core.messages import Message
 from planrun.wiring import open_fleet_transport
 from tests.client.stand_in import open_world
 from tests.orchestrator.test_answers_once import Application, Story
-from tests.services.rabbitmq import NEEDS, RabbitMQ
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.needs(NEEDS)]
 

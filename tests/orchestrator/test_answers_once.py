@@ -18,11 +18,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from deploy.local.rabbitmq import NEEDS, RabbitMQ
 from planrun.client import AsyncClient
 from tests.client.stand_in import Hands, open_world
 from tests.inbox.inbox_contract import held
 from tests.lab import ROOT
-from tests.services.rabbitmq import NEEDS, RabbitMQ
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -363,3 +363,31 @@ async def test_duties_end_at_once_when_asked_to(real: Ledger, tmp_path: Path) ->
         started = loop.time()
 
     assert loop.time() - started < 0.5
+
+
+async def test_a_sweep_that_hangs_is_late_and_a_collection_may_take_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service manager starts a process anew in which leases would never end; a slow store is no reason."""
+    fake, hung = ChangingFake(), asyncio.Event()
+
+    async def hang(**_: object) -> list[object]:
+        hung.set()
+        await asyncio.Event().wait()
+        return []
+
+    monkeypatch.setattr(fake, "garbage", hang)
+    duties, hour_ms = duties_of(fake.port, tmp_path), 3_600_000
+    async with on_duty(duties), asyncio.timeout(4):
+        await hung.wait()
+        late_ms = duties.returns.late_ms(SystemClock.open_system().boot_ms() + 2 * hour_ms)
+        assert "due" in fake.asked
+    assert duties.returns._by_ms.keys() == {"sweep"}
+    assert late_ms < 2 * hour_ms
+
+    hung.clear()
+    monkeypatch.setattr(fake, "due", hang)
+    duties = duties_of(fake.port, tmp_path, collect=False)
+    async with on_duty(duties), asyncio.timeout(4):
+        await hung.wait()
+    assert duties.returns.late_ms(SystemClock.open_system().boot_ms() + hour_ms) > hour_ms - 1000

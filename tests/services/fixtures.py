@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.services.rabbitmq import RabbitMQ
+from deploy.local.rabbitmq import RabbitMQ
 
 
 @pytest.fixture(scope="session")

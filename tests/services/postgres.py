@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.services.s3 import free_port
+from deploy.local.s3 import free_port
 
 NEEDS = "pg_ctlcluster"  # Debian's; its programs of the server itself are on nobody's path
 DEBIAN = Path("/usr/lib/postgresql")

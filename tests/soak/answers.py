@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from deploy.local.rabbitmq import NEEDS, RabbitMQ
 from planrun.client import AsyncClient
 from planrun.clock import SystemClock
 from planrun.storage.filesystem import FilesystemStore
@@ -20,7 +21,6 @@ from planrun.wiring import open_ledger
 from tests.client.stand_in import Hands
 from tests.e2e.fleet import FleetOfOneBox, opened
 from tests.orchestrator.test_answers_once import SECRET, Application
-from tests.services.rabbitmq import NEEDS, RabbitMQ
 
 ROUNDS = 100
 KILLED_WITHIN_S = 0.05

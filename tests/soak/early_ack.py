@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from deploy.local.rabbitmq import RabbitMQ
 from planrun.clock import SystemClock
 from planrun.core.messages import Granted, Lease
 from planrun.ledger.contract import Ledger
@@ -23,7 +24,6 @@ from planrun.wiring import open_ledger
 from tests.contract.actors import Actors, a_worker
 from tests.contract.fleet_transport_contract import LANE
 from tests.contract.transport_contract import a_beat
-from tests.services.rabbitmq import RabbitMQ
 
 WORKERS = 64
 PATIENCE_MS = 5_000

@@ -8,9 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from deploy.local.s3 import BUCKET, Ministack
 from planrun.storage.s3 import S3Store
 from tests.lab import Lab
-from tests.services.s3 import BUCKET, Ministack
 
 JOBS = 20
 AWAY_S = 60.0

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.rabbitmq import RabbitMQ
 from planrun.core.names import digest
 from planrun.transport.rabbitmq.address import broker_at
-from tests.services.rabbitmq import RabbitMQ
 from tests.transport.stage import Stage, a_stage
 
 

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from deploy.local.rabbitmq import CONSUMER_TIMEOUT_MS, NEEDS, OLD_ENOUGH_S, RabbitMQ
 from planrun.core.errors import LedgerUnavailable, TransportUnavailable
 from planrun.core.flows import Marker, Notice
 from tests.contract.fleet_transport_contract import LANE, a_lease, an_offer, some
 from tests.contract.transport_contract import soon
-from tests.services.rabbitmq import CONSUMER_TIMEOUT_MS, NEEDS, OLD_ENOUGH_S, RabbitMQ
 from tests.transport.stage import BEAT, HELD, LEASE, Stage, next_job
 
 pytestmark = [pytest.mark.needs(NEEDS), pytest.mark.anyio, pytest.mark.slow]

@@ -10,6 +10,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
+from deploy.local.rabbitmq import NEEDS, RabbitMQ
 from planrun.core.errors import TransportUnavailable
 from planrun.core.flows import Marker, Notice
 from planrun.core.messages import Beat, RenewRequest, Standing
@@ -26,7 +27,6 @@ from tests.contract.actors import Actors
 from tests.contract.fleet_transport_contract import an_offer, some
 from tests.contract.manual_clock import ManualClock
 from tests.contract.transport_contract import soon
-from tests.services.rabbitmq import NEEDS, RabbitMQ
 from tests.transport.stage import BEAT, CLOCK, Stage, next_job
 
 pytestmark = [pytest.mark.needs(NEEDS), pytest.mark.anyio]

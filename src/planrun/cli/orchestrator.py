@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -19,6 +20,7 @@ from planrun.cli.listening import LISTEN, ListenFlags
 from planrun.client import AsyncClient
 from planrun.config import token_from, url_from
 from planrun.orchestrator.options import OrchestratorOptions
+from planrun.service import Overseer
 from planrun.wiring import open_keyring
 
 DEFAULTS = OrchestratorOptions()
@@ -29,6 +31,9 @@ def orchestrator(
     listening: ListenFlags = ListenFlags(),  # noqa: B008
     store: Annotated[str, Parameter(env_var="PLANRUN_STORE", show_default=False)] = DEFAULTS.store,
     broker: Annotated[str, Parameter(env_var="PLANRUN_BROKER", show_default=False)] = DEFAULTS.broker,
+    worker_broker: Annotated[
+        str, Parameter(env_var="PLANRUN_WORKER_BROKER", show_default=False)
+    ] = DEFAULTS.worker_broker,
     broker_prefix: Annotated[str, Parameter(env_var="PLANRUN_BROKER_PREFIX")] = DEFAULTS.broker_prefix,
     lease_s: float = DEFAULTS.lease_s,
     fleet: Annotated[str, Parameter(show_default=False)] = DEFAULTS.fleet,
@@ -52,6 +57,7 @@ def orchestrator(
     Args:
         store: Where results go: s3://BUCKET/PREFIX, or a folder that every machine sees; without it, beside the ledger.
         broker: amqp://… or amqps://… of a RabbitMQ; without it, workers ask for jobs over HTTP.
+        worker_broker: The address that workers are told instead, such as one with an account that may do less.
         broker_prefix: What the names of its queues begin with.
         fleet: A TOML file with classes of machines that belong to the fleet even while none of them is up.
         rate: KIND=N/s (or /min, /h): offer no more of a kind; KIND=any lifts it. Kept until set anew. Repeat for more.
@@ -66,6 +72,7 @@ def orchestrator(
     options = OrchestratorOptions(
         store=store,
         broker=broker,
+        worker_broker=worker_broker,
         broker_prefix=broker_prefix,
         lease_s=lease_s,
         fleet=fleet,
@@ -117,7 +124,8 @@ async def _serve(
             flush=True,
         )
         stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait({stopping, serving, working}, return_when=asyncio.FIRST_COMPLETED)
+        async with Overseer.of(os.environ).watching(opened.duties.returns, opened.clock):
+            await asyncio.wait({stopping, serving, working}, return_when=asyncio.FIRST_COMPLETED)
         stop.set()
         server.should_exit = True
         await asyncio.gather(serving, working)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from cyclopts import Parameter
 from planrun.cli.asking import Modules, Url
 from planrun.config import STORE_VARIABLE, url_from
 from planrun.core.errors import Invalid
+from planrun.service import Overseer
 from planrun.worker.options import WorkerOptions
 
 DEFAULTS = WorkerOptions(modules=())
@@ -147,4 +149,5 @@ def worker(*modules: Modules, flags: WorkerFlags = WorkerFlags(), url: Url = Non
     from planrun.embed import Worker  # noqa: PLC0415
 
     told = {field.name: getattr(options, field.name) for field in fields(options)}
-    return Worker(url_from(url), jobs=told.pop("modules"), namespace=told.pop("namespaces"), **told).run()
+    worker = Worker(url_from(url), jobs=told.pop("modules"), namespace=told.pop("namespaces"), **told)
+    return worker.run(Overseer.of(os.environ))

@@ -21,6 +21,7 @@ from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.orchestrator.watch import Watch
+from planrun.service import Returns
 
 AFTER_ERROR_S = 1.0
 BETWEEN_LOOKS_S = 0.02
@@ -38,16 +39,22 @@ class Loop(NamedTuple):
         tick: Does it once, given boottime milliseconds; returns when to do it again.
         on_change: Also as soon as the ledger changes.
         at_once: On a change it looks first and rests then, for a worker waits for it.
+        is_vital: Leases hang on it: a process in which it is stuck is to be started anew.
     """
 
     what: str
     tick: Callable[[int], Awaitable[int]]
     on_change: bool = True
     at_once: bool = False
+    is_vital: bool = False
 
 
 class Duties:
-    """Runs sweeper, outbox, collector and retention, and what else there is."""
+    """Runs sweeper, outbox, collector and retention, and what else there is.
+
+    Attributes:
+        returns: By when each vital loop comes back.
+    """
 
     def __init__(
         self,
@@ -75,13 +82,14 @@ class Duties:
         self._delivering = asyncio.Lock()
         self._watch = Watch(sweeper.bury_if_dead, clock)
         self._told_at_ms: dict[str, int] = {}
+        self.returns = Returns()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Do all duties until `stop` is set. What is under way then is left to the next process.
 
         But answers that are being delivered get a moment: cut off, they would go out again, and only after a while.
         """
-        loops = [Loop("sweep", self._sweep), Loop("announce", self._announce), *self._more]
+        loops = [Loop("sweep", self._sweep, is_vital=True), Loop("announce", self._announce), *self._more]
         if self._collector is not None:
             loops.append(Loop("collect", partial(self._collect, self._collector), on_change=False))
         if self._retention is not None:
@@ -117,10 +125,19 @@ class Duties:
             wait = self._rest_and_wait_for_change
         while True:
             try:
-                await wait(await loop.tick(self._clock.boot_ms()))
+                next_ms = await loop.tick(self._begin(loop))
+                if loop.is_vital:
+                    self.returns.say(loop.what, next_ms)
+                await wait(next_ms)
             except Exception as error:
                 self._tell(loop.what, error)
                 await self._clock.sleep(AFTER_ERROR_S)
+
+    def _begin(self, loop: Loop) -> int:
+        now_ms = self._clock.boot_ms()
+        if loop.is_vital:
+            self.returns.say(loop.what, now_ms)
+        return now_ms
 
     async def _wait_for_change(self, until_ms: int) -> None:
         """Also a change by others may have made something due. Changes that come in a burst count once.

@@ -23,6 +23,7 @@ class OrchestratorOptions:
     """Attributes:
     store: Where results go: `s3://bucket/prefix`, or a folder that every machine sees; empty: beside the ledger.
     broker: `amqp(s)://…`; empty: workers ask for offers over HTTP.
+    worker_broker: The same broker as workers shall know it, by another name or account; empty: by the same.
     broker_prefix: What the names of its queues begin with.
     lease_s: How long a worker may be silent before others take its jobs over.
     allow_webhook: Names, addresses and networks that webhooks may go to, beside public addresses.
@@ -40,6 +41,7 @@ class OrchestratorOptions:
 
     store: str = ""
     broker: str = ""
+    worker_broker: str = ""
     broker_prefix: str = BROKER_PREFIX
     lease_s: float = LEASE_S
     allow_webhook: tuple[str, ...] = ()
@@ -56,6 +58,8 @@ class OrchestratorOptions:
             number = getattr(self, what)
             if not math.isfinite(number) or number < least:
                 raise Invalid(f"{what} {number!r}: use {least} or more")
+        if self.worker_broker and not self.broker:
+            raise Invalid("worker_broker: it is another name for the broker; name that with --broker")
         if self.rate and not self.broker:
             raise Invalid("rate: offers have a rate only where a broker carries them; name one with --broker")
         self.rates, self.machines  # noqa: B018 - what cannot be right is said at once

@@ -29,7 +29,7 @@ from planrun.web.bodies import (
     PauseReply,
     ResumeReply,
     RetryReply,
-    SubmitReply,
+    Submitted,
     UndrainReply,
     WorkerList,
 )
@@ -110,7 +110,7 @@ JOB = "/v1/jobs/{job}"
 OPERATE = Scope.OPERATE
 
 ROUTES = (
-    Route("POST", "/v1/jobs", jobs.submit, {201: SubmitReply, 200: SubmitReply}, (CONFLICT, FOREIGN_NAMESPACE)),
+    Route("POST", "/v1/jobs", jobs.submit, {201: Submitted, 200: Submitted}, (CONFLICT, FOREIGN_NAMESPACE)),
     Route("POST", "/v1/bulk", jobs.submit_bulk, {200: BulkReply}, (CONFLICT, FOREIGN_NAMESPACE)),
     Route("GET", "/v1/jobs", jobs.list_jobs, {200: JobPage}, (FOREIGN_NAMESPACE,)),
     Route("GET", JOB, jobs.show, {200: JobRow}),

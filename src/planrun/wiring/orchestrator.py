@@ -98,7 +98,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             fleet = Fleet(
                 store=store_address(url, options.store, settle=True),
                 store_access=s3_access_from(),
-                broker=options.broker,
+                broker=options.worker_broker or options.broker,
                 broker_prefix=options.broker_prefix,
                 lease_s=options.lease_s,
             )
@@ -106,7 +106,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             store = open_shared_store(fleet.store)
             async with (
                 _history(ledger, store, clock, options) as (generations, loops),
-                _open_broker(fleet, clock, generations.number) as broker,
+                _open_broker(options, clock, generations.number) as broker,
             ):
                 duties = _duties(ledger, store, clock, place, options, broker, loops)
                 yield Orchestrator(place, clock, ledger, store, fleet, duties, generations)
@@ -147,12 +147,16 @@ async def _history(
 
 
 @asynccontextmanager
-async def _open_broker(fleet: Fleet, clock: Clock, generation: int) -> AsyncIterator[FleetTransport | None]:
+async def _open_broker(
+    options: OrchestratorOptions, clock: Clock, generation: int
+) -> AsyncIterator[FleetTransport | None]:
     """The orchestrator's end of the fleet's broker; None: it has none."""
-    if not fleet.broker:
+    if not options.broker:
         yield None
         return
-    broker = open_fleet_transport(clock, broker=fleet.broker, broker_prefix=fleet.broker_prefix, generation=generation)
+    broker = open_fleet_transport(
+        clock, broker=options.broker, broker_prefix=options.broker_prefix, generation=generation
+    )
     try:
         yield broker
     finally:

@@ -16,6 +16,7 @@ from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.flows import Notice
 from planrun.core.lease import HeldLease, heartbeat_ms
 from planrun.core.messages import Beat, Lease, RenewRequest, Standing
+from planrun.service import Returns
 from planrun.transport.contract import WorkerTransport
 from planrun.worker.complaints import Complaints
 from planrun.worker.options import WorkerOptions
@@ -23,6 +24,7 @@ from planrun.worker.options import WorkerOptions
 log = logging.getLogger(__name__)
 
 PROGRESS_MS = 1_000
+LOOP = "keep leases"
 TRY_AGAIN_MS = 200  # once the ledger can be written again, holders have a moment to renew that is longer
 
 
@@ -83,7 +85,11 @@ class Holding:
 
 
 class Keeper:
-    """All leases of one worker incarnation."""
+    """All leases of one worker incarnation.
+
+    Attributes:
+        returns: By when it comes back, and by when those do who work beside it.
+    """
 
     def __init__(self, transport: WorkerTransport, clock: Clock, options: WorkerOptions, incarnation: str) -> None:
         self._transport = transport
@@ -94,6 +100,7 @@ class Keeper:
         self._changed = asyncio.Event()
         self._sent_ms = clock.boot_ms()
         self._complaints = Complaints(log, clock)
+        self.returns = Returns()
 
     def hold(self, lease: Lease, *, asked_ms: int) -> Holding:
         """Take a fresh lease into care.
@@ -125,7 +132,9 @@ class Keeper:
             while not stop.is_set():
                 self._changed.clear()
                 changed = asyncio.ensure_future(self._changed.wait())
-                await asyncio.wait({stopping, changed}, timeout=self._wait_s(), return_when=asyncio.FIRST_COMPLETED)
+                wait_s = self._wait_s()
+                self.returns.say(LOOP, self._clock.boot_ms() + round(wait_s * 1000))
+                await asyncio.wait({stopping, changed}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
                 if self._is_due():
                     await self.tick()

@@ -14,6 +14,7 @@ from planrun.core.coverage import left_without
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.messages import WorkerRow
 from planrun.lockfile import seems_dead
+from planrun.service import Returns
 from planrun.transport.contract import Delivery, WorkerTransport
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 EXIT_UNREACHABLE = 5
 EXIT_FATAL = 70
 LOOK_S = 5.0
+LOOP = "take jobs"
 BETWEEN_LOOKS_S = 0.01
 
 
@@ -74,6 +76,11 @@ class Supervisor:
         self._file = _identity(place.ledger)
         self._complaints = Complaints(log, tools.clock)
 
+    @property
+    def returns(self) -> Returns:
+        """By when each of its loops comes back."""
+        return self._keeper.returns
+
     def drain(self) -> None:
         """Take nothing more and hand back what runs. Called again: at once, as it is."""
         self._orders.give(hand_back=True, hurry=self._draining)
@@ -95,8 +102,10 @@ class Supervisor:
         try:
             while not self._is_over():
                 self._wake.clear()
+                self.returns.say(LOOP, self._clock.boot_ms())
                 if not await self._take_work():
                     await self._pause()
+            self.returns.leave(LOOP)
             await self._wind_down()
         finally:
             stop.set()
@@ -221,6 +230,7 @@ class Supervisor:
     # --- waiting and ending ---
 
     async def _pause(self) -> None:
+        self.returns.say(LOOP, self._clock.boot_ms() + round(LOOK_S * 1000))
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_S):
                 await self._wake.wait()

@@ -85,7 +85,7 @@ class S3Server(ABC):
         while not self._is_up():
             if time.monotonic() > deadline or (self._process is not None and self._process.poll() is not None):
                 self.kill()
-                raise AssertionError(f"no S3 server: {(self.folder / 'server.log').read_text()[-2000:]}")
+                raise RuntimeError(f"no S3 server: {(self.folder / 'server.log').read_text()[-2000:]}")
             time.sleep(0.05)
 
     def _answers(self, method: str, path: str) -> int:

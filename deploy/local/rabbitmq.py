@@ -36,7 +36,7 @@ class RabbitMQ:
         self._node = f"planrun{self.port}@localhost"
         self._process: subprocess.Popen[bytes] | None = None
         self._epmd: subprocess.Popen[bytes] | None = None
-        self._environment = self._configure(consumer_timeout_ms)
+        self.environment = self._configure(consumer_timeout_ms)  # with its own programs first in PATH
 
     @property
     def url(self) -> str:
@@ -57,7 +57,7 @@ class RabbitMQ:
         while not self._is_up():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                raise AssertionError(f"no RabbitMQ: {(self._folder / 'output').read_text()[-2000:]}")
+                raise RuntimeError(f"no RabbitMQ: {(self._folder / 'output').read_text()[-2000:]}")
             time.sleep(0.05)
 
     def stop(self) -> None:
@@ -82,14 +82,15 @@ class RabbitMQ:
         """rabbitmqctl; returns what it printed."""
         done = subprocess.run(
             [str(self._programs / "rabbitmqctl"), "-q", "-n", self._node, *arguments],
-            env=self._environment,
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
-        assert done.returncode == 0, f"rabbitmqctl {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        if done.returncode:
+            raise RuntimeError(f"rabbitmqctl {' '.join(arguments)}: {done.stdout}{done.stderr}")
         return done.stdout
 
     def queues(self, *columns: str) -> list[list[str]]:
@@ -126,7 +127,7 @@ class RabbitMQ:
             "disk_free_limit.absolute = 50MB\n"
         )
         return {
-            "PATH": os.environ["PATH"],
+            "PATH": f"{self._programs}:{os.environ['PATH']}",
             "LC_ALL": "C.UTF-8",
             "HOME": str(folder / "home"),
             "ERL_EPMD_PORT": str(self._epmd_port),
@@ -148,7 +149,7 @@ class RabbitMQ:
         with (self._folder / "output").open("ab") as output:
             return subprocess.Popen(
                 command,
-                env=self._environment,
+                env=self.environment,
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -174,6 +175,10 @@ class RabbitMQ:
                 return connection.recv(4) == BAD_HEADER[:4]
         except OSError:
             return False
+
+
+def is_installed() -> bool:
+    return (_programs() / NEEDS).exists()
 
 
 def _programs() -> Path:

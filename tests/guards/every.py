@@ -1,0 +1,33 @@
+"""Every guard there is, whatever it guards."""
+
+from __future__ import annotations
+
+from .afar import AFAR
+from .answers import ANSWERS
+from .doors import DOORS
+from .fences import CLAUSES, SECOND_LINE
+from .fleet import FLEET
+from .recovery import RECOVERY
+from .retention import RETENTION
+from .rules import CORE_RULES, RULES
+from .service import SERVICE
+from .shortcuts import SHORTCUTS
+from .stores import STORES
+from .transport import TRANSPORT
+
+EVERY = [
+    *CLAUSES,
+    *RULES,
+    *CORE_RULES,
+    *RETENTION,
+    *SHORTCUTS,
+    *SECOND_LINE,
+    *DOORS,
+    *STORES,
+    *TRANSPORT,
+    *FLEET,
+    *ANSWERS,
+    *RECOVERY,
+    *AFAR,
+    *SERVICE,
+]
