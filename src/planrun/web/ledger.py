@@ -28,6 +28,7 @@ from planrun.ledger.wire import (
     arguments_of,
 )
 from planrun.orchestrator.generations import Generations
+from planrun.trip import trip
 from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_json
 from planrun.web.problems import INVALID, NO_FLEET, NO_VERB, OTHER_PROTOCOL, Refused
@@ -57,7 +58,9 @@ async def ask_ledger(call: Call, *, query: NoQuery) -> Response:
             return await call.while_wanted(served.watches.poll(within, call.followers))
         return await _ask(served.ledger, verb, within)
 
-    return _reply(served, await ask_within(call, served.borders, verb.name, asked, ask))
+    answer = await ask_within(call, served.borders, verb.name, asked, ask)
+    trip(f"{verb.name}:answering")
+    return _reply(served, answer)
 
 
 async def _ask(ledger: Ledger, verb: Verb, asked: msgspec.Struct) -> Any:

@@ -193,6 +193,7 @@ class Attempt:
         if ran.over:
             await self._let_go()
             return
+        trip("job:done")
         outputs: tuple[Output, ...] = ()
         if ran.outputs:
             try:
@@ -278,6 +279,7 @@ class Attempt:
             settling = asyncio.create_task(ask)
             self.successor.take()  # asked for in the same breath, so it is written in the same commit
             answer = await settling
+        trip("settle:answered")
         if answer.status in ("won", "requeued"):
             log.info("%s %s: %s", self.name, ran.outcome, answer.state)
             # Only an accepted Fatal ends the worker: a stale attempt has nothing to say.
