@@ -39,7 +39,7 @@ class Fleet(Lab):
     """Make one per test with an empty folder; `end` stops every process that it started, the services excepted.
 
     Attributes:
-        broker, s3: Running services; None: it works without. All that it has in the broker begins with `prefix`.
+        broker, s3: Running services; None: it works without. All that it has in there begins with `prefix`.
         broker_url: How the orchestrator knows that broker, if not by its own address.
         network: Hosts on which workers may be started; the orchestrator is at its hub.
         options: More options of `planrun orchestrator`.
@@ -88,7 +88,7 @@ class Fleet(Lab):
         if self.broker is not None:
             command += ["--broker", self.broker_url or self.broker.url, "--broker-prefix", self.prefix]
         if self.s3 is not None:
-            command += ["--store", f"s3://{BUCKET}/planrun"]
+            command += ["--store", f"s3://{BUCKET}/{self.prefix}"]
         environment = self.s3.environment if self.s3 is not None else {}
         self.orchestrator = self._start(
             "orchestrator.log", [sys.executable, "-m", "planrun.cli", *command], environment
@@ -117,7 +117,7 @@ class Fleet(Lab):
     async def check_object(self, job_id: str) -> None:
         """What a result names lies in the bucket, whole, under the key of the attempt that won."""
         assert self.s3 is not None
-        store = S3Store(BUCKET, "planrun", endpoint=self.s3.endpoint, access=self.s3.environment)
+        store = S3Store(BUCKET, self.prefix, endpoint=self.s3.endpoint, access=self.s3.environment)
         result = await self.result(job_id)
         (output,) = result.outputs
         assert f"/{result.attempt}-{result.token:x}/" in output.key
