@@ -28,8 +28,8 @@ from rich.console import Console
 from planrun.cli.app import EXIT_CODES, VERBS, build_app
 from planrun.cli.exits import exit_of
 from planrun.client import Answer, OutputFile
-from planrun.client.content import KEY_CHARS_MAX, Submit
-from planrun.config import PARAMS_BYTES_MAX, VALUE_BYTES_MAX
+from planrun.client.content import Submit
+from planrun.config import VALUE_BYTES_MAX
 from planrun.core import errors
 from planrun.core.budget import BACKOFF_MS, Budgets, Counter, after_attempt
 from planrun.core.coverage import Coverage
@@ -41,12 +41,13 @@ from planrun.core.messages import AttemptRow, Checkpoint, CheckpointFile, EventR
 from planrun.core.names import NAME_RULE
 from planrun.core.pauses import Pause
 from planrun.core.presence import Presence
+from planrun.core.requests import KEY_CHARS_MAX, PARAMS_BYTES_MAX
 from planrun.core.why import Why
 from planrun.orchestrator.outbox import DELIVERY_TIMEOUT_S
 from planrun.orchestrator.sweeper import UNSUPPORTED_AFTER_MS
 from planrun.transport.rabbitmq.asyncapi import document as messages_on_the_broker
 from planrun.web.app import EVERY_ROUTE
-from planrun.web.openapi import document
+from planrun.web.openapi import document, summary_of
 from planrun.web.problems import FAULTS
 from planrun.worker.keeper import PROGRESS_MS
 from planrun.worker.options import WorkerOptions
@@ -230,11 +231,14 @@ def http_routes() -> str:
     paths = document(EVERY_ROUTE)["paths"]
     rows = []
     for route in EVERY_ROUTE:
-        operation = paths[route.path][route.method.lower()]
+        # The verbs of the ledger are alike, and are asked by programs that read the description.
+        path = route.path.replace("{verb}", "submit")
+        operation = paths[path][route.method.lower()]
         takes = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] != "path"]
         takes += ["body"] if "requestBody" in operation else []
         name = f"`{route.method} {route.path}`"
-        rows.append((name, operation["summary"], ", ".join(f"`{one}`" for one in takes), route.scope or "–"))
+        scope = "each its own" if route.by_verb else route.scope or "–"
+        rows.append((name, summary_of(route), ", ".join(f"`{one}`" for one in takes), scope))
     return table(("route", "what it does", "takes", "scope of the token"), rows)
 
 

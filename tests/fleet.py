@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,7 @@ from urllib.request import Request, urlopen
 
 from deploy.local.rabbitmq import RabbitMQ
 from deploy.local.s3 import BUCKET, S3Server
+from planrun.core.messages import Output
 from planrun.ledger.contract import Ledger
 from planrun.storage.s3 import S3Store
 from planrun.wiring import open_ledger
@@ -39,10 +42,11 @@ class Fleet(Lab):
     """Make one per test with an empty folder; `end` stops every process that it started, the services excepted.
 
     Attributes:
-        broker, s3: Running services; None: it works without. All that it has in there begins with `prefix`.
+        broker, s3: Running services; None: it works without. All that it has in the broker begins with `prefix`.
         broker_url: How the orchestrator knows that broker, if not by its own address.
         network: Hosts on which workers may be started; the orchestrator is at its hub.
         options: More options of `planrun orchestrator`.
+        trips: Where the orchestrator looks for places to stop at.
     """
 
     broker: RabbitMQ | None = None
@@ -51,6 +55,7 @@ class Fleet(Lab):
     network: Network | None = None
     lease_s: float = 6.0
     options: Sequence[str] = ()
+    trips: Path | None = None
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     prefix: str = field(default_factory=lambda: f"t{secrets.token_hex(4)}")
     port: int = 0
@@ -85,11 +90,15 @@ class Fleet(Lab):
         self.port = self.port or free_port(self.host)
         command = ["orchestrator", "--url", self.url, "--listen", f"{self.host}:{self.port}"]
         command += ["--lease-s", str(self.lease_s), *self.options, *more]
+        if self.network is not None:
+            command += ["--insecure-http"]  # nobody else is on it
         if self.broker is not None:
             command += ["--broker", self.broker_url or self.broker.url, "--broker-prefix", self.prefix]
         if self.s3 is not None:
-            command += ["--store", f"s3://{BUCKET}/{self.prefix}"]
+            command += ["--store", f"s3://{BUCKET}/{self.folder.name}"]
         environment = self.s3.environment if self.s3 is not None else {}
+        if self.trips is not None:
+            environment = {**environment, "PLANRUN_TRIP_DIR": str(self.trips)}
         self.orchestrator = self._start(
             "orchestrator.log", [sys.executable, "-m", "planrun.cli", *command], environment
         )
@@ -114,15 +123,6 @@ class Fleet(Lab):
         assert self.orchestrator is not None
         self.orchestrator.kill()
 
-    async def check_object(self, job_id: str) -> None:
-        """What a result names lies in the bucket, whole, under the key of the attempt that won."""
-        assert self.s3 is not None
-        store = S3Store(BUCKET, self.prefix, endpoint=self.s3.endpoint, access=self.s3.environment)
-        result = await self.result(job_id)
-        (output,) = result.outputs
-        assert f"/{result.attempt}-{result.token:x}/" in output.key
-        store.get(output.key, self.folder / "copy", sha256=output.sha256)
-
     def planrun(self, *command: str) -> str:
         """A command of an operator, as a process; returns what it printed."""
         told = [sys.executable, "-m", "planrun.cli", *command, "--url", self.remote_url]
@@ -131,6 +131,42 @@ class Fleet(Lab):
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    # --- jobs ---
+
+    async def submit_all(self, kind: str, count: int, **params: Any) -> list[str]:
+        """So many jobs of one kind in one call."""
+        return [reply.job_id for reply in await self.ledger.submit([self.request(kind, params) for _ in range(count)])]
+
+    async def all_ended(self, *, timeout_s: float = 120) -> None:
+        """Wait until no job is open. The file itself is read: whoever serves it may be away."""
+
+        async def none_open() -> bool:
+            return self.rows("SELECT count(*) FROM job WHERE ended_at_ms IS NULL") == [(0,)]
+
+        await self.until(none_open, "all jobs have ended", timeout_s=timeout_s, every_s=0.1)
+
+    async def all_ended_once(self, *, timeout_s: float = 120) -> int:
+        """Wait until all jobs have ended, and see that each was started once and is whole. How many there were."""
+        await self.all_ended(timeout_s=timeout_s)
+        jobs = self.rows("SELECT job_id, state FROM job")
+        assert {state for _, state in jobs} == {"finished"}, self.last_words()
+        started = Counter(start.job_id for start in self.starts())
+        again = {job_id: count for job_id, count in started.items() if count > 1}
+        assert not again, f"started again: {again}\n{self.last_words()}"
+        assert set(started) == {job_id for job_id, _ in jobs}
+        twice = "SELECT job_id FROM attempt WHERE outcome = 'success' GROUP BY job_id HAVING count(*) > 1"
+        assert self.rows(twice) == []
+        await self.check(*(job_id for (job_id,) in self.rows("SELECT job_id FROM result WHERE outputs <> '[]'")))
+        return len(jobs)
+
+    async def content(self, output: Output) -> bytes:
+        if self.s3 is None:
+            return await super().content(output)
+        store = S3Store(BUCKET, self.folder.name, endpoint=self.s3.endpoint, access=self.s3.environment)
+        target = self.folder / "copy"
+        await asyncio.to_thread(store.get, output.key, target, sha256=output.sha256)
+        return target.read_bytes()
 
     # --- workers ---
 
@@ -152,6 +188,13 @@ class Fleet(Lab):
         worker = self._start(f"{name}.log", command, {"XDG_CACHE_HOME": str(home), **(environment or {})})
         self.workers.append(worker)
         return worker
+
+    async def ready(self, count: int) -> None:
+        """As in a lab; more processes start there, and they load more."""
+        deadline = time.monotonic() + PATIENCE_S
+        while sum(row.state == "ready" for row in await self.ledger.workers()) < count:
+            assert time.monotonic() < deadline, f"workers are not ready:\n{self.last_words()}"
+            await asyncio.sleep(0.02)
 
     def last_words(self) -> str:
         words = [] if self.orchestrator is None else [f"--- orchestrator\n{self.orchestrator.text[-3000:]}"]

@@ -22,7 +22,16 @@ import apsw
 
 from planrun.config import place_of
 from planrun.core.life import State
-from planrun.core.messages import AttemptRow, CancelReply, CancelRequest, EventRow, JobRow, Result, SubmitRequest
+from planrun.core.messages import (
+    AttemptRow,
+    CancelReply,
+    CancelRequest,
+    EventRow,
+    JobRow,
+    Output,
+    Result,
+    SubmitRequest,
+)
 from planrun.core.names import digest
 from planrun.ledger.contract import Ledger
 from planrun.orchestrator.collector import Collector
@@ -173,9 +182,14 @@ class Lab:
 
     async def submit(self, kind: str, params: dict[str, Any] | None = None, **fields: Any) -> str:
         """Submit one job that notes its starts; returns its id."""
-        params = {"starts": str(self.starts_file), **(params or {})}
+        (reply,) = await self.ledger.submit([self.request(kind, params or {}, **fields)])
+        return reply.job_id
+
+    def request(self, kind: str, params: dict[str, Any], **fields: Any) -> SubmitRequest:
+        """For one job that notes its starts."""
+        params = {"starts": str(self.starts_file), **params}
         content = digest([kind, params])
-        request = SubmitRequest(
+        return SubmitRequest(
             request_id=fields.pop("request_id", uuid.uuid4().hex),
             kind=kind,
             params=params,
@@ -183,8 +197,6 @@ class Lab:
             request_hash=content,
             **fields,
         )
-        (reply,) = await self.ledger.submit([request])
-        return reply.job_id
 
     async def cancel(self, job_id: str, **fields: Any) -> CancelReply:
         return await self.ledger.cancel(CancelRequest(namespace="default", job_id=job_id, **fields))
@@ -249,6 +261,11 @@ class Lab:
         root = self.place.store
         return {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
 
+    async def content(self, output: Output) -> bytes:
+        """The bytes of a result's file."""
+        data: bytes = (self.place.store / output.key).read_bytes()
+        return data
+
     def scratch_left(self) -> list[Path]:
         """Folders of attempts that are still in scratch."""
         root: Path = self.place.scratch
@@ -307,8 +324,7 @@ class Lab:
         for job_id in job_ids:
             result = await self.result(job_id)
             for output in result.outputs:
-                data = (self.place.store / output.key).read_bytes()
-                assert hashlib.sha256(data).hexdigest() == output.sha256
+                assert hashlib.sha256(await self.content(output)).hexdigest() == output.sha256
                 assert f"/{result.attempt}-{result.token:x}/" in output.key
             wins = [attempt for attempt in await self.attempts(job_id) if attempt.outcome == "success"]
             assert len(wins) == (result.state is State.FINISHED)

@@ -25,11 +25,13 @@ CONSUMER_TIMEOUT_MS = 60_000
 class RabbitMQ:
     """One node. After `stop` or `kill` it may be started again: same ports, same data unless they were wiped."""
 
-    def __init__(self, *, consumer_timeout_ms: int = CONSUMER_TIMEOUT_MS) -> None:
+    def __init__(self, *, consumer_timeout_ms: int = CONSUMER_TIMEOUT_MS, host: str = "127.0.0.1") -> None:
         """
         Args:
             consumer_timeout_ms: How long a message may be unacknowledged; looked at every second.
+            host: Where it listens.
         """
+        self._host = host
         self._folder = Path(tempfile.mkdtemp(prefix="planrun-rabbitmq-"))
         self._programs = _programs()
         self.port, self._dist_port, self._epmd_port = _free_ports(3)
@@ -40,7 +42,7 @@ class RabbitMQ:
 
     @property
     def url(self) -> str:
-        return f"amqp://guest:guest@127.0.0.1:{self.port}/"
+        return f"amqp://guest:guest@{self._host}:{self.port}/"
 
     @property
     def log(self) -> str:
@@ -98,6 +100,10 @@ class RabbitMQ:
         printed = self.control("list_queues", "--no-table-headers", "name", *columns)
         return [line.split("\t") for line in printed.splitlines()]
 
+    def set_consumer_timeout(self, timeout_ms: int) -> None:
+        """For who consumes from now on, until it is started anew."""
+        self.control("eval", f"application:set_env(rabbit, consumer_timeout, {timeout_ms}).")
+
     def alarm(self, on: bool) -> None:
         """Out of memory, as it believes: whoever publishes is blocked."""
         self.control("set_vm_memory_high_watermark", *(["0.0000001"] if on else ["absolute", "512MB"]))
@@ -121,7 +127,8 @@ class RabbitMQ:
         (folder / "plugins").write_text("[].\n")
         (folder / "advanced.config").write_text("[{rabbit, [{channel_tick_interval, 1000}]}].\n")
         (folder / "rabbitmq.conf").write_text(
-            f"listeners.tcp.1 = 127.0.0.1:{self.port}\n"
+            f"listeners.tcp.1 = {self._host}:{self.port}\n"
+            "loopback_users = none\n"
             f"consumer_timeout = {consumer_timeout_ms}\n"
             "vm_memory_high_watermark.absolute = 512MB\n"
             "disk_free_limit.absolute = 50MB\n"
@@ -170,7 +177,7 @@ class RabbitMQ:
 
     def _is_up(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+            with socket.create_connection((self._host, self.port), timeout=2) as connection:
                 connection.sendall(BAD_HEADER)
                 return connection.recv(4) == BAD_HEADER[:4]
         except OSError:

@@ -26,15 +26,20 @@ def free_port() -> int:
 class S3Server(ABC):
     """One server process. After `stop` or `kill` it may be started again: same port, same objects."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, host: str = "127.0.0.1") -> None:
+        """
+        Args:
+            host: Where it listens.
+        """
         self.folder = folder
+        self.host = host
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -90,7 +95,7 @@ class S3Server(ABC):
 
     def _answers(self, method: str, path: str) -> int:
         """The status of one request, 0 for no answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=2)
         try:
             connection.request(method, path)
             return connection.getresponse().status
@@ -120,7 +125,7 @@ class Ministack(S3Server):
             "AWS_ACCESS_KEY_ID": KEY_ID,  # of links that are signed: there it does look
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "GATEWAY_PORT": str(self.port),
-            "BIND_HOST": "127.0.0.1",
+            "BIND_HOST": self.host,
             "S3_PERSIST": "1",
             "S3_DATA_DIR": str(self.folder / "data"),
         }
@@ -142,8 +147,8 @@ class Seaweed(S3Server):
             str(Path(sys.executable).with_name("weed")),
             "mini",
             f"-dir={self.folder}",
-            "-ip=127.0.0.1",
-            "-ip.bind=127.0.0.1",
+            f"-ip={self.host}",
+            f"-ip.bind={self.host}",
             *ports,
             "-webdav=false",
             "-admin.ui=false",

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from planrun.client.content import Asked, Submit, SubmitOptions, ask
-from planrun.config import PARAMS_BYTES_MAX
 from planrun.core.errors import Invalid
+from planrun.core.requests import PARAMS_BYTES_MAX
 
 
 def asked(submit: Submit) -> Asked:

@@ -17,7 +17,19 @@ def order(name: str, file: str, old: str, new: str, test: str) -> Fence:
     return Fence(name, f"transport/rabbitmq/{file}.py", old, new, (f"tests/transport/test_order.py::{test}",))
 
 
+def fault(name: str, file: str, old: str, new: str, test: str) -> Fence:
+    """What holds while the broker breaks."""
+    return Fence(name, f"transport/rabbitmq/{file}.py", old, new, (f"tests/transport/test_faults.py::{test}",))
+
+
 TRANSPORT = [
+    fault(
+        "a silent broker leaves a heartbeat time to ask the ledger",
+        "worker",
+        "timeout_s=heartbeat_ms(request.lease_ms) / 2000",
+        "timeout_s=60",
+        "test_a_frozen_broker_is_given_up_and_leaves_a_heartbeat_time_to_ask_the_ledger",
+    ),
     order(
         "a busy worker's consumer is gone before its last acknowledgement",
         "intake",

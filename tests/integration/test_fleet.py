@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from deploy.local.rabbitmq import RabbitMQ
 from deploy.local.s3 import Ministack
+from planrun import AsyncClient
 from planrun.core.life import State
 
 from ..fleet import Fleet
@@ -30,13 +32,10 @@ async def test_a_job_goes_out_over_the_broker_and_its_file_into_the_bucket(fleet
     await fleet.ready(2)
 
     jobs = [await fleet.submit("render", {"bytes": 1000 + n, "seconds": 0.1}) for n in range(6)]
-    rows = await fleet.ended(*jobs)
 
-    assert [row.state for row in rows] == [State.FINISHED] * 6, fleet.last_words()
-    assert sorted(start.job_id for start in fleet.starts()) == sorted(jobs)
-    assert len({row.worker for row in rows}) == 2
-    for job_id in jobs:
-        await fleet.check_object(job_id)
+    assert await fleet.all_ended_once() == 6
+    assert not fleet.stored(), "nothing lies beside the ledger"
+    assert len({(await fleet.job(job_id)).worker for job_id in jobs}) == 2
 
 
 async def test_a_rate_is_changed_while_the_orchestrator_runs(fleet: Fleet) -> None:
@@ -51,3 +50,33 @@ async def test_a_rate_is_changed_while_the_orchestrator_runs(fleet: Fleet) -> No
 
     await fleet.ended(job)
     assert await fleet.ledger.rates() == {}
+
+
+async def test_a_checkpoint_and_what_a_job_printed_get_from_one_machine_to_another(fleet: Fleet) -> None:
+    fleet.start_orchestrator()
+    workers = {f"worker-{n}": fleet.start_worker() for n in range(2)}
+    await fleet.ready(2)
+    steps = [await fleet.submit("steps", {"steps": 8, "step_s": 0.5, "n": n}) for n in range(2)]
+    await fleet.until(lambda: have_checkpoints(fleet, steps), "their checkpoints lie in the bucket")
+    noisy = await fleet.submit("quit", {"code": 3}, max_attempts=1)
+    async with AsyncClient(fleet.remote_url) as client:
+        resumed = await client.show(steps[0])
+        said = await client.why(resumed.job_id)
+        assert (said.cause, (await client.why(noisy)).cause) == ("running", "busy")
+        assert resumed.worker is not None
+        assert resumed.worker in said.sentence
+
+        workers[resumed.worker].signal(signal.SIGTERM)
+
+        [row, _, failed] = await fleet.ended(*steps, noisy)
+        value = (await fleet.result(resumed.job_id)).value
+        assert (row.state, row.attempt, failed.state) == (State.FINISHED, 2, State.FAILED), fleet.last_words()
+        assert value["began"] > 0
+        assert value["done"] == 8
+        assert await client.logs(noisy) == "leaving\n"
+        assert [part.text async for part in client.follow_logs(noisy)] == ["leaving\n"]
+    assert [path for name in workers for path in (fleet.folder / name).rglob("remote.logs/*/*")] == []
+
+
+async def have_checkpoints(fleet: Fleet, jobs: list[str]) -> bool:
+    return all([(await fleet.job(job_id)).checkpoint is not None for job_id in jobs])

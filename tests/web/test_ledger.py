@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
 import msgspec
@@ -59,6 +60,42 @@ async def test_what_is_no_call_is_refused_and_nothing_is_done(
 
     assert refused(reply) == problem
     assert (await http.post("/v1/ledger/counts", json={"namespace": None})).json()["queued"] == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "a b"},
+        {"version": ""},
+        {"namespace": "../x"},
+        {"inputs": {"a/b": "/x"}},
+        {"inputs": {"upload": "https://"}},
+        {"needs": ["no such"]},
+        {"key": ""},
+        {"request_id": "r" * 513},
+        {"who": "a\0b"},
+        {"priority": 2**40},
+        {"priority": 2**70},
+        {"max_attempts": 0},
+        {"delay_s": -1},
+        {"params": {"x": "a" * 300_000}},
+        {"subscribers": [""]},
+        {"subscribers": ["webhook:file:///etc/passwd"]},
+    ],
+)
+async def test_a_submit_that_no_client_would_send_is_refused(http: httpx2.AsyncClient, wrong: dict[str, Any]) -> None:
+    """Whoever speaks HTTP need not have asked a client to check the call."""
+    reply = await http.post("/v1/ledger/submit", json={"requests": [SUBMIT["requests"][0] | wrong]})
+
+    assert refused(reply) == (422, "invalid")
+    assert (await http.get("/v1/jobs")).json()["jobs"] == []
+
+
+async def test_numbers_that_no_ledger_can_hold_and_empty_questions_are_refused(http: httpx2.AsyncClient) -> None:
+    lease = {"job_id": "j", "attempt": 2**80, "token": 1}
+
+    assert refused(await http.post("/v1/ledger/standing", json={"lease": lease, "intent": []})) == (422, "invalid")
+    assert refused(await http.post("/v1/ledger/grant_first", json={"requests": []})) == (422, "invalid")
 
 
 async def test_a_body_without_an_end_is_too_large(http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

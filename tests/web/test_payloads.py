@@ -20,8 +20,9 @@ import pytest
 from planrun import Client
 from planrun.cli.app import run
 from planrun.cli.exits import Exit
-from planrun.config import PARAMS_BYTES_MAX, VALUE_BYTES_MAX
+from planrun.config import VALUE_BYTES_MAX
 from planrun.core.errors import Invalid
+from planrun.core.requests import PARAMS_BYTES_MAX
 from tests.web.test_up import Up, folder, started
 
 __all__ = ["folder"]

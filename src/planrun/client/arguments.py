@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from planrun.core.errors import Invalid
+from planrun.core.requests import SECONDS_MAX
 
-SECONDS_MAX = 1e10
 WHOLE_MAX = 2**31 - 1
 
 

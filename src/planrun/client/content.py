@@ -20,17 +20,14 @@ from typing import Any, TypedDict
 from urllib.parse import unquote, urlsplit
 
 from planrun.client.arguments import check_text, is_seconds, is_utf8, is_whole
-from planrun.config import PARAMS_BYTES_MAX
 from planrun.core.errors import Invalid
 from planrun.core.inputs import FETCHED, check_fetched
 from planrun.core.messages import SubmitRequest
 from planrun.core.names import CONTENT_KEY, NAME_RULE, digest, is_name
+from planrun.core.requests import KEY_CHARS_MAX, PARAMS_BYTES_MAX, PRIORITY_MAX
 from planrun.core.routes import check_route
 from planrun.core.spelling import CAPABILITY_RULE, is_capability
 from planrun.core.values import check_json
-
-KEY_CHARS_MAX = 512
-PRIORITY_MAX = 2**31 - 1
 
 
 class SubmitOptions(TypedDict, total=False):

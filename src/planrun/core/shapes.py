@@ -13,13 +13,19 @@ REF = "#/components/schemas/{name}"
 FIELD = re.compile(r"([a-z_]+(?:, [a-z_]+)*): (.*)")
 
 
-def schemas_of(kinds: Iterable[type[msgspec.Struct]]) -> dict[str, Any]:
-    """By name: these, and those that they are made of."""
+def schemas_of(kinds: Iterable[type[msgspec.Struct]], *, types: Iterable[Any] = ()) -> dict[str, Any]:
+    """By name: these, and those that they, and other types, are made of."""
     structs = sorted(kinds, key=lambda kind: kind.__name__)
-    _, schemas = msgspec.json.schema_components(structs, ref_template=REF)
+    _, schemas = msgspec.json.schema_components([*structs, *types], ref_template=REF)
     for kind in structs:
         _explain(schemas, kind)
     return schemas
+
+
+def shape_of(kind: Any) -> dict[str, Any]:
+    """Of any type; structs are named."""
+    (shape,), _ = msgspec.json.schema_components([kind], ref_template=REF)
+    return shape
 
 
 def _explain(schemas: dict[str, Any], kind: type[msgspec.Struct]) -> None:

@@ -179,7 +179,11 @@ class Ledger(Protocol):
         ...
 
     async def grant_first(self, requests: Sequence[GrantRequest]) -> Granted | Refused:
-        """Grant the first of several jobs that can be granted; the same call again gets the same one."""
+        """Grant the first of several jobs that can be granted; the same call again gets the same one.
+
+        Raises:
+            Invalid: No job is named.
+        """
         ...
 
     async def renew(self, request: RenewRequest) -> list[Standing]:

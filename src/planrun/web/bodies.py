@@ -15,7 +15,7 @@ from planrun.core.pauses import Pause
 from planrun.core.presence import Presence
 
 
-class SubmitReply(Struct, kw_only=True):
+class Submitted(Struct, kw_only=True):
     """Attributes:
     disposition: `new`, `repeated` (same request), `joined` (same key, still open) or `answered` (stored result).
     """
@@ -25,7 +25,7 @@ class SubmitReply(Struct, kw_only=True):
 
 
 class BulkReply(Struct, kw_only=True):
-    jobs: tuple[SubmitReply, ...]
+    jobs: tuple[Submitted, ...]
 
 
 class RetryReply(Struct, kw_only=True):
@@ -164,8 +164,8 @@ class Health(Struct, kw_only=True):
     version: str
 
 
-def submit_reply(job: AsyncJobHandle) -> SubmitReply:
-    return SubmitReply(job_id=job.id, disposition=job.disposition)
+def submit_reply(job: AsyncJobHandle) -> Submitted:
+    return Submitted(job_id=job.id, disposition=job.disposition)
 
 
 def job_answer(answer: Answer) -> JobAnswer:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from planrun.clock import Clock
 from planrun.core.fleet import Fleet
+from planrun.core.requests import check_request
 from planrun.ledger.contract import Ledger
 from planrun.ledger.wire import (
     BODY_BYTES_MAX,
@@ -27,9 +28,10 @@ from planrun.ledger.wire import (
     arguments_of,
 )
 from planrun.orchestrator.generations import Generations
+from planrun.trip import trip
 from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_json
-from planrun.web.problems import NO_FLEET, NO_VERB, OTHER_PROTOCOL, Refused
+from planrun.web.problems import INVALID, NO_FLEET, NO_VERB, OTHER_PROTOCOL, Refused
 from planrun.web.reach import Borders, ask_within
 
 DIGITS_MAX = 20
@@ -56,11 +58,20 @@ async def ask_ledger(call: Call, *, query: NoQuery) -> Response:
             return await call.while_wanted(served.watches.poll(within, call.followers))
         return await _ask(served.ledger, verb, within)
 
-    return _reply(served, await ask_within(call, served.borders, verb.name, asked, ask))
+    answer = await ask_within(call, served.borders, verb.name, asked, ask)
+    trip(f"{verb.name}:answering")
+    return _reply(served, answer)
 
 
 async def _ask(ledger: Ledger, verb: Verb, asked: msgspec.Struct) -> Any:
-    return await getattr(ledger, verb.name)(**arguments_of(asked))
+    arguments = arguments_of(asked)
+    if verb.name == "submit":  # a client has checked its own call; who knows what else comes over a network
+        for request in arguments["requests"]:
+            check_request(request)
+    try:
+        return await getattr(ledger, verb.name)(**arguments)
+    except OverflowError:
+        raise Refused(INVALID, "body: a number does not fit into 64 bits; send a smaller one") from None
 
 
 async def _served(call: Call) -> Served:

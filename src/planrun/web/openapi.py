@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 
 from planrun.core.problems import Problem
-from planrun.core.shapes import REF, schemas_of
+from planrun.core.shapes import REF, schemas_of, shape_of
+from planrun.ledger.contract import Ledger
+from planrun.ledger.wire import VERBS
 from planrun.web.problems import Fault
 from planrun.web.routes import TEXT, Route
 
@@ -27,10 +29,11 @@ PLACES = {
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """All of it, as plain data."""
     structs = {kind for route in routes for kind in _structs(route)} | {Problem}
-    schemas = schemas_of(structs)
+    schemas = schemas_of(structs, types=[verb.reply for verb in VERBS.values()])
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+        for path, operation in _operations(route, schemas):
+            paths.setdefault(path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {
@@ -60,9 +63,35 @@ def summary_of(route: Route) -> str:
 
 def _structs(route: Route) -> Iterable[type[msgspec.Struct]]:
     yield from route.takes.values()
+    if route.by_verb:
+        yield from (verb.asked for verb in VERBS.values())
     for body in route.replies.values():
         if isinstance(body, type):
             yield body
+
+
+def _operations(route: Route, schemas: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """With their paths: one, or one for each verb of the ledger."""
+    operation = _operation(route, schemas)
+    if not route.by_verb:
+        yield route.path, operation
+        return
+    for verb in VERBS.values():
+        about = inspect.getdoc(getattr(Ledger, verb.name)) or operation["description"]
+        shape = {"description": "its answer", "content": {"application/json": {"schema": shape_of(verb.reply)}}}
+        yield (
+            route.path.replace("{verb}", verb.name),
+            {
+                **operation,
+                "operationId": f"ledger_{verb.name}",
+                "summary": about.partition("\n")[0],
+                "description": about,
+                "parameters": [each for each in operation["parameters"] if each["name"] != "verb"],
+                "requestBody": _body(verb.asked, schemas),
+                "responses": {**operation["responses"], "200": shape},
+                "security": [{}, {"token": [str(scope) for scope in verb.scopes]}],
+            },
+        )
 
 
 def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,11 +130,15 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
         "security": [{}] if route.scope is None else [{}, {"token": [str(route.scope)]}],
     }
     if (body := route.takes.get("body")) is not None:
-        operation["requestBody"] = {
-            "required": bool(schemas[body.__name__].get("required")),
-            "content": {"application/json": {"schema": {"$ref": REF.format(name=body.__name__)}}},
-        }
+        operation["requestBody"] = _body(body, schemas)
     return operation
+
+
+def _body(body: type[msgspec.Struct], schemas: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "required": bool(schemas[body.__name__].get("required")),
+        "content": {"application/json": {"schema": {"$ref": REF.format(name=body.__name__)}}},
+    }
 
 
 def _properties(schemas: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterable[tuple[str, dict[str, Any]]]:

@@ -16,6 +16,7 @@ from planrun.core.kinds import Kind
 from planrun.core.messages import Granted, GrantRequest, Lease, Refused
 from planrun.ledger.contract import Ledger
 from planrun.transport.contract import Delivery, WorkerTransport
+from planrun.trip import trip
 from planrun.worker.gates import Gates, Reservation
 from planrun.worker.options import WorkerOptions
 
@@ -111,6 +112,7 @@ class Taking:
             LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
         """
         asked_ms = self._clock.boot_ms()
+        trip("grant:asking")
         try:
             answer = await self._ask(asking.requests)
         except BaseException:
@@ -118,6 +120,7 @@ class Taking:
             raise
         finally:
             self._wanted.discard(_key(asking.deliveries[0]))
+        trip("grant:answered")
         first, *others = asking.deliveries
         if isinstance(answer, Refused):  # the first one's reason; of the others nothing is known
             log.debug("job %s attempt %d: %s", first.offer.job_id, first.offer.attempt, answer.why)
@@ -127,6 +130,7 @@ class Taking:
         for delivery in asking.deliveries:
             is_granted = delivery.offer.job_id == answer.lease.job_id
             await (delivery.done(answer.lease) if is_granted else delivery.back())
+        trip("grant:acknowledged")
         return Taken(answer, asked_ms)
 
     async def _ask(self, requests: Sequence[GrantRequest]) -> Granted | Refused:

@@ -24,6 +24,7 @@ from planrun.ledger.verbs.answers import owe_answer
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.holding import lost_or_canceled, owns
 from planrun.ledger.verbs.requests import find_request, shown_state
+from planrun.trip import trip
 
 CLAIMABLE = frozenset(Outcome) - {Outcome.LOST, Outcome.RELEASED, Outcome.CANCELED}
 _FAILED = frozenset({Outcome.PERMANENT, Outcome.TRANSIENT, Outcome.FATAL, Outcome.STALLED, Outcome.OVERTIME})
@@ -40,7 +41,7 @@ def settle(tx: Tx, request: SettleRequest) -> Settled:
     job = one(tx, "job_state", job_id=request.lease.job_id)
     if job is None or not owns(job, request.lease):
         return _settled_before(tx, request)
-    return end_attempt(
+    settled = end_attempt(
         tx,
         job,
         request.outcome,
@@ -50,6 +51,8 @@ def settle(tx: Tx, request: SettleRequest) -> Settled:
         outputs=request.outputs,
         value=request.value,
     )
+    trip("settle:written")
+    return settled
 
 
 def release(tx: Tx, request: ReleaseRequest) -> Settled:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from planrun.core.errors import Invalid
 from planrun.core.history import What
 from planrun.core.life import State
 from planrun.core.messages import (
@@ -33,6 +34,8 @@ HELD = Standing(status="held")
 
 def grant_first(tx: Tx, requests: Sequence[GrantRequest]) -> Granted | Refused:
     """Lease the first attempt that can be leased to its worker; the same nonce gets the same token again."""
+    if not requests:
+        raise Invalid("no job is named: ask for one at least")
     refusals = [_why_not(tx, request) for request in requests]
     for request, refused in zip(requests, refusals, strict=True):  # before any grant: it would be a second one
         if refused and (again := _granted_before(tx, request)) is not None:

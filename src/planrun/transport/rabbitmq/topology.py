@@ -64,10 +64,9 @@ class Topology:
         return f"{self.prefix}.beats"
 
     def _dead_letters(self) -> dict[str, Any]:
-        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": self.dead.name}
-        if self.queue_type == "quorum":
-            arguments |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
-        return arguments
+        """At most once: it is evidence of garbage, no job depends on it. At least once is what a broker (seen in 3.10)
+        may not survive a restart with: from then on it makes no such queue, until it is restarted again."""
+        return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": self.dead.name}
 
     def _queue(self, name: str, arguments: dict[str, Any]) -> Queue:
         return Queue(name, {"x-queue-type": self.queue_type, **arguments})

@@ -17,6 +17,7 @@ from aiormq.abc import DeliveredMessage
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, TransportUnavailable
 from planrun.core.flows import Notice
+from planrun.core.lease import heartbeat_ms
 from planrun.core.messages import Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
 from planrun.transport.rabbitmq.address import Broker
@@ -81,8 +82,10 @@ class RabbitWorker:
 
     async def beat(self, request: RenewRequest) -> Sequence[Standing] | None:
         try:
-            if await self._sender.send(request, "", exchange=self._topology.beat_exchange):
-                return None
+            # A broker that is silent may take half the time to the next heartbeat: the rest is for the ledger.
+            async with asking("a heartbeat", timeout_s=heartbeat_ms(request.lease_ms) / 2000):
+                if await self._sender.send(request, "", exchange=self._topology.beat_exchange):
+                    return None
             why = f"nobody takes heartbeats at {self._topology.beat_exchange}"
         except TransportUnavailable as error:
             why = str(error)
