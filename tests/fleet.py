@@ -189,6 +189,13 @@ class Fleet(Lab):
         self.workers.append(worker)
         return worker
 
+    async def ready(self, count: int) -> None:
+        """As in a lab; more processes start there, and they load more."""
+        deadline = time.monotonic() + PATIENCE_S
+        while sum(row.state == "ready" for row in await self.ledger.workers()) < count:
+            assert time.monotonic() < deadline, f"workers are not ready:\n{self.last_words()}"
+            await asyncio.sleep(0.02)
+
     def last_words(self) -> str:
         words = [] if self.orchestrator is None else [f"--- orchestrator\n{self.orchestrator.text[-3000:]}"]
         return "\n".join([*words, super().last_words()])

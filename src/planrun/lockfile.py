@@ -81,6 +81,26 @@ class WorkerLock:
         os.close(self.fd)
 
 
+def locks_hold(folder: Path, name: str) -> bool:
+    """Does a lock of a worker there keep others out? Some filesystems only say so.
+
+    Raises:
+        OSError: No file can be made and locked there.
+    """
+    lock = WorkerLock.acquire(folder, name)
+    try:
+        other = os.open(lock.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(other)
+        return False
+    finally:
+        lock.remove()
+
+
 @dataclass(frozen=True, slots=True)
 class ProvenDead:
     """The worker and all its job trees are gone. This can never change again."""

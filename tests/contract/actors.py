@@ -35,7 +35,7 @@ from planrun.core.messages import (
     SubmitRequest,
     WorkerRow,
 )
-from planrun.core.names import attempt_prefix, digest, object_key
+from planrun.core.names import attempt_prefix, digest, log_key, object_key
 from planrun.core.offers import Offer, OfferQuery
 from planrun.ledger.contract import Ledger
 
@@ -61,6 +61,11 @@ def an_output(lease: Lease, name: str = "out.mp4", text: str = "frames") -> Outp
     sha256 = digest(text)
     prefix = attempt_prefix("default", lease.job_id, lease.attempt, lease.token)
     return Output(name=name, key=object_key(prefix, sha256, name), sha256=sha256, bytes=len(text))
+
+
+def a_log(lease: Lease) -> str:
+    """Key of what the job printed, where a fleet's worker leaves it."""
+    return log_key(attempt_prefix("default", lease.job_id, lease.attempt, lease.token))
 
 
 def a_checkpoint(lease: Lease, seq: int) -> Checkpoint:

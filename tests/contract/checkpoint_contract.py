@@ -6,7 +6,7 @@ from planrun.core.budget import Counter
 from planrun.core.life import Outcome, Reason, State
 from planrun.ledger.contract import Ledger
 
-from .actors import Actors, a_checkpoint, an_output
+from .actors import Actors, a_checkpoint, a_log, an_output
 from .ledger_contract import LedgerContract
 
 
@@ -194,7 +194,7 @@ class CheckpointContract(LedgerContract):
 
         [garbage] = await ledger.garbage(grace_ms=0, limit=10)
 
-        assert (garbage.lease, garbage.keep) == (winner, (an_output(winner).key,))
+        assert (garbage.lease, garbage.keep) == (winner, (an_output(winner).key, a_log(winner)))
 
     async def test_what_a_live_job_may_resume_from_is_visited_again(self, they: Actors, ledger: Ledger) -> None:
         """Between the look and the word that all is collected, a newer checkpoint may have taken its place."""

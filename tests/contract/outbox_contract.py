@@ -14,7 +14,7 @@ from planrun.core.life import Outcome
 from planrun.core.messages import Result, SubmitReply
 from planrun.ledger.contract import Ledger
 
-from .actors import Actors, an_output
+from .actors import Actors, a_log, an_output
 from .ledger_contract import LedgerContract, OpenLedger
 from .manual_clock import ManualClock
 
@@ -237,7 +237,7 @@ class OutboxContract(LedgerContract):
         await ledger.stopped(lease, "w1")
 
         assert await ledger.garbage(grace_ms=0, limit=10) == [
-            Garbage(namespace="default", lease=lease, keep=(), final=True)
+            Garbage(namespace="default", lease=lease, keep=(a_log(lease),), final=True)
         ]
 
     async def test_garbage_waits_for_its_grace_and_is_named_until_it_is_collected(

@@ -1,4 +1,4 @@
-"""What the service manager is told must be true."""
+"""What the service manager is told, and what a check says, must be true."""
 
 from __future__ import annotations
 
@@ -26,5 +26,12 @@ SERVICE = [
         "self.returns.say(loop.what, now_ms)",
         "pass",
         ("tests/orchestrator/test_duties.py::test_a_sweep_that_hangs_is_late_and_a_collection_may_take_its_time",),
+    ),
+    Fence(
+        "a lock is tried by somebody else",
+        "lockfile.py",
+        "fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)",
+        "fcntl.flock(other, fcntl.LOCK_UN)",
+        ("tests/worker/test_lockfile.py::test_locks_that_keep_nobody_out_are_found_out",),
     ),
 ]

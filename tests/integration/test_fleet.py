@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from deploy.local.rabbitmq import RabbitMQ
 from deploy.local.s3 import Ministack
+from planrun import AsyncClient
 from planrun.core.life import State
 
 from ..fleet import Fleet
@@ -17,16 +19,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("rabbitmq-server")]
 
 
 @pytest.fixture
-def s3(tmp_path: Path) -> Iterator[Ministack]:
-    server = Ministack(tmp_path / "s3")
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-async def fleet(tmp_path: Path, rabbitmq: RabbitMQ, s3: Ministack) -> AsyncIterator[Fleet]:
-    fleet = Fleet(tmp_path, broker=rabbitmq, s3=s3)
+async def fleet(tmp_path: Path, rabbitmq: RabbitMQ, ministack: Ministack) -> AsyncIterator[Fleet]:
+    fleet = Fleet(tmp_path, broker=rabbitmq, s3=ministack)
     yield fleet
     await fleet.end()
 
@@ -56,3 +50,33 @@ async def test_a_rate_is_changed_while_the_orchestrator_runs(fleet: Fleet) -> No
 
     await fleet.ended(job)
     assert await fleet.ledger.rates() == {}
+
+
+async def test_a_checkpoint_and_what_a_job_printed_get_from_one_machine_to_another(fleet: Fleet) -> None:
+    fleet.start_orchestrator()
+    workers = {f"worker-{n}": fleet.start_worker() for n in range(2)}
+    await fleet.ready(2)
+    steps = [await fleet.submit("steps", {"steps": 8, "step_s": 0.5, "n": n}) for n in range(2)]
+    await fleet.until(lambda: have_checkpoints(fleet, steps), "their checkpoints lie in the bucket")
+    noisy = await fleet.submit("quit", {"code": 3}, max_attempts=1)
+    async with AsyncClient(fleet.remote_url) as client:
+        resumed = await client.show(steps[0])
+        said = await client.why(resumed.job_id)
+        assert (said.cause, (await client.why(noisy)).cause) == ("running", "busy")
+        assert resumed.worker is not None
+        assert resumed.worker in said.sentence
+
+        workers[resumed.worker].signal(signal.SIGTERM)
+
+        [row, _, failed] = await fleet.ended(*steps, noisy)
+        value = (await fleet.result(resumed.job_id)).value
+        assert (row.state, row.attempt, failed.state) == (State.FINISHED, 2, State.FAILED), fleet.last_words()
+        assert value["began"] > 0
+        assert value["done"] == 8
+        assert await client.logs(noisy) == "leaving\n"
+        assert [part.text async for part in client.follow_logs(noisy)] == ["leaving\n"]
+    assert [path for name in workers for path in (fleet.folder / name).rglob("remote.logs/*/*")] == []
+
+
+async def have_checkpoints(fleet: Fleet, jobs: list[str]) -> bool:
+    return all([(await fleet.job(job_id)).checkpoint is not None for job_id in jobs])

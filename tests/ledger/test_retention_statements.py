@@ -123,6 +123,17 @@ async def test_only_the_winners_files_become_garbage_and_only_once_the_result_is
     assert run(tx, "SELECT attempt FROM attempt WHERE collected = 0") == ([(2,)] if is_gone else [])
 
 
+@pytest.mark.parametrize("is_fleet", [False, True])
+async def test_in_a_fleet_the_log_of_a_job_without_files_goes_with_its_result(tx: SqliteTx, is_fleet: bool) -> None:
+    run(tx, "DROP TRIGGER result_frozen")
+    run(tx, "UPDATE result SET outputs = '[]'")
+    if is_fleet:
+        run(tx, "INSERT INTO meta(k, v) VALUES ('beat_epoch', 1)")
+    tx.rows("uncollect", **JOBS)
+
+    assert run(tx, "SELECT attempt FROM attempt WHERE collected = 0") == ([(2,)] if is_fleet else [])
+
+
 @pytest.mark.parametrize("confirmed", [0, 1])
 async def test_only_a_confirmed_message_goes_and_counts_as_told(tx: SqliteTx, confirmed: int) -> None:
     owe(tx, confirmed=confirmed)

@@ -91,6 +91,7 @@ async def test_every_route_refuses_a_token_of_each_other_scope(office: Office) -
         token = await make(office.keyring, [scope])
         for route in GUARDED:
             opens = scope is route.scope or (scope is Scope.OPERATE and route.scope is Scope.SUBMIT)
+            opens = opens or route.path == "/v1/me"  # which says what a token is for
             if not opens:
                 reply = await office.ask_route(token, route, office.default)
                 assert refused(reply) == (403, "wrong-scope"), route.path
@@ -301,3 +302,13 @@ def test_a_token_that_cannot_be_right_is_not_made(
     assert run(["token", *tokens, "--url", url]) == 2
     told = capsys.readouterr()
     assert says in told.err and told.out == ""
+
+
+async def test_whoever_has_a_token_is_told_what_it_is_for(office: Office) -> None:
+    token = await make(office.keyring, [Scope.WORK, Scope.SUBMIT], ["ads", "media"])
+    route = next(route for route in GUARDED if route.path == "/v1/me")
+    said = (await office.ask_route(token, route, office.default)).json()
+
+    assert said["scopes"] == ["submit", "work"]
+    assert said["namespaces"] == ["ads", "media"]
+    assert abs(said["wall_ms"] - CLOCK.now().wall_ms) < 60_000

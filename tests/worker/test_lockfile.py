@@ -15,7 +15,16 @@ import pytest
 
 from planrun.core.errors import LedgerUnusable
 from planrun.core.messages import WorkerRow
-from planrun.lockfile import NoProof, ProvenDead, WorkerLock, find_released, hold_ledger, prove_dead, watch_death
+from planrun.lockfile import (
+    NoProof,
+    ProvenDead,
+    WorkerLock,
+    find_released,
+    hold_ledger,
+    locks_hold,
+    prove_dead,
+    watch_death,
+)
 
 # Takes the lock, starts a child that inherits it, says who they are, and waits.
 HOLDER = """
@@ -218,3 +227,11 @@ def test_a_lock_file_counts_as_left_once_it_was_held_and_is_free(tmp_path: Path)
 
     assert [path.name for path in find_released(tmp_path)] == ["gone"]
     living.close()
+
+
+def test_locks_that_keep_nobody_out_are_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert locks_hold(tmp_path / "workers", "check")
+    monkeypatch.setattr("planrun.lockfile.fcntl.flock", lambda fd, how: None)
+
+    assert not locks_hold(tmp_path / "workers", "check")
+    assert list((tmp_path / "workers").iterdir()) == []

@@ -6,44 +6,33 @@ import os
 import platform
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from planrun.cli.asking import AsJson, Modules, Url, repeated, with_client
+from planrun.cli.check_fleet import look_at_broker, look_at_bucket, look_at_orchestrator, look_at_services
 from planrun.cli.exits import Exit
+from planrun.cli.findings import Findings
 from planrun.cli.printing import print_facts, print_json
 from planrun.cli.words import size
 from planrun.cli.workers import handler_in_words, print_workers
 from planrun.client import AsyncClient
-from planrun.config import Place, place_of, url_from
+from planrun.clock import SystemClock
+from planrun.config import BROKER_VARIABLE, STORE_VARIABLE, Place, place_of, url_from
+from planrun.core.access import Scope
 from planrun.core.errors import Invalid, PlanrunError
+from planrun.core.fleet import BROKER_PREFIX
 from planrun.core.pauses import Pause, pause_in_words
 from planrun.core.presence import Presence
-from planrun.wiring import folder_of, ledger_facts, open_store, probe_store
+from planrun.lockfile import locks_hold
+from planrun.wiring import ledger_facts, open_store
 from planrun.worker.catalog import open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.isolation import probe
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What was found, in the order in which it is shown.
-
-    Attributes:
-        facts: For people.
-        document: The same for programs.
-        problems: What is wrong and what to do; empty: all is well.
-    """
-
-    facts: list[tuple[str, str]] = field(default_factory=list)
-    document: dict[str, Any] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-
-    def add(self, name: str, shown: str, value: Any) -> None:
-        self.facts.append((name, shown))
-        self.document[name] = value
 
 
 def check(
@@ -51,32 +40,51 @@ def check(
     import_path: Annotated[tuple[Path, ...], repeated("FOLDER")] = (),
     capability: Annotated[tuple[str, ...], repeated("CAPABILITY")] = (),
     scratch: Path | None = None,
+    store: Annotated[str, Parameter(env_var=STORE_VARIABLE, show_default=False)] = "",
+    broker: Annotated[str, Parameter(env_var=BROKER_VARIABLE, show_default=False)] = "",
+    broker_prefix: Annotated[str, Parameter(env_var="PLANRUN_BROKER_PREFIX")] = BROKER_PREFIX,
     json: AsJson = False,
     url: Url = None,
 ) -> int:
-    """Look at this box and at the ledger, and say what is wrong. Exit code 1 if anything is.
+    """Look at this box and the ledger, try broker and store out, and say what is wrong. Exit code 1 if anything is.
+
+    With an orchestrator's address: what this machine would be as a worker or a client of that fleet.
 
     For example:
 
       planrun check
       planrun check media.jobs --json | jq .problems
+      planrun check media.jobs --url https://planrun.internal:8470
 
     Args:
         modules: Import path of a module with @job functions: what its kinds need is checked too.
         import_path: As for planrun worker. Repeat it for more.
         capability: As for planrun worker. Repeat it for more.
         scratch: As for planrun worker.
+        store: As for planrun orchestrator.
+        broker: As for planrun orchestrator.
+        broker_prefix: As for planrun orchestrator.
     """
     place = place_of(url_from(url))
     findings = Findings()
     findings.add("planrun", version("planrun"), version("planrun"))
     findings.add("python", platform.python_version(), platform.python_version())
-    _look_at_ledger(findings, place, url)
+    if place.is_remote:
+        met = look_at_orchestrator(findings, place.url, works=bool(modules))
+        if met is not None and Scope.OPERATE in met.caller.scopes:
+            _look_inside(findings, url)
+        if met is not None and met.fleet is not None:
+            look_at_services(findings, met.fleet, store=store, broker=broker)
+            _look_at_locks(findings, place)
+    else:
+        _look_at_ledger(findings, place, url)
     level = probe()
     findings.add("isolation", level.sentence, level.value)
     _look_at_disk(findings, scratch or place.scratch)
     if not place.is_remote:
-        _look_at_store(findings, url)
+        _look_at_store(findings, url, store)
+        if broker:
+            look_at_broker(findings, broker, broker_prefix, owns=True)
     _look_at_rights(findings, (place.ledger.parent, place.store, place.logs, scratch or place.scratch))
     if modules:
         _look_at_modules(findings, modules, (*import_path, Path.cwd()), capability)
@@ -88,11 +96,19 @@ def check(
     return Exit.FINISHED if ok else Exit.FAILED
 
 
-def _look_at_ledger(findings: Findings, place: Place, url: str | None) -> None:
-    if place.is_remote:
-        findings.add("ledger", f"of the orchestrator at {place.url}", {"url": place.url})
-        _look_inside(findings, url)
+def _look_at_locks(findings: Findings, place: Place) -> None:
+    """By a lock a worker that starts anew proves that the one before is dead, and frees its leases."""
+    try:
+        holds = locks_hold(place.workers, f"check-{SystemClock.open_system().new_id()}")
+    except OSError as error:
+        findings.problems.append(f"{place.workers}: {error.strerror}; give this user a folder in XDG_CACHE_HOME")
         return
+    findings.add("locks", f"{place.workers}, {'good' if holds else 'WORTHLESS'}", holds)
+    if not holds:
+        findings.problems.append(f"locks in {place.workers} keep nobody out: set XDG_CACHE_HOME to a local disk")
+
+
+def _look_at_ledger(findings: Findings, place: Place, url: str | None) -> None:
     if not place.ledger.exists():
         findings.add("ledger", f"none yet at {place.ledger}: the first submit or worker makes it", None)
         return
@@ -140,19 +156,14 @@ def _look_at_disk(findings: Findings, scratch: Path) -> None:
     )
 
 
-def _look_at_store(findings: Findings, url: str | None) -> None:
-    """A folder is looked at with the others; a bucket is tried out, since servers differ."""
+def _look_at_store(findings: Findings, url: str | None, given: str) -> None:
     try:
-        store = open_store(url_from(url))
-        findings.add("results", str(store), {"store": str(store)})
-        if folder_of(store) is not None:
-            return
-        report = probe_store(store)
+        store = open_store(url_from(url), given)
     except PlanrunError as error:
         findings.problems.append(str(error))
         return
-    findings.add("store honours", report.sentence, asdict(report))
-    findings.problems.extend(report.problems)
+    findings.add("results", str(store), {"store": str(store)})
+    look_at_bucket(findings, store)
 
 
 def _look_at_rights(findings: Findings, folders: Sequence[Path]) -> None:

@@ -17,7 +17,8 @@ from planrun.client import AsyncClient
 from planrun.clock import SystemClock
 from planrun.core.errors import Invalid
 from planrun.core.history import What
-from planrun.core.messages import EventRow
+from planrun.core.life import State
+from planrun.core.messages import EventRow, JobRow
 
 Follow = Annotated[
     bool,
@@ -103,21 +104,23 @@ def logs(
         attempt: Which attempt; without it the newest one that printed something.
     """
 
-    async def run(client: AsyncClient) -> tuple[str, str]:
+    async def run(client: AsyncClient) -> tuple[JobRow, str]:
         row = await client.show(job)
         if follow:
             await _follow_logs(client, row.job_id, attempt, as_json=json)
-        return row.job_id, "" if follow else await client.logs(row.job_id, attempt=attempt)
+        return row, "" if follow else await client.logs(row.job_id, attempt=attempt)
 
-    job_id, text = with_client(url, run)
+    row, text = with_client(url, run)
     if follow:
         return Exit.FINISHED
     if json:
-        print_json({"job_id": job_id, "attempt": attempt, "log": text})
+        print_json({"job_id": row.job_id, "attempt": attempt, "log": text})
     elif text:
         _write(text if text.endswith("\n") else f"{text}\n")
     else:
-        print(f"{job_id} has printed nothing on this box", file=sys.stderr)
+        later = f"; of {row.worker} on another machine it can be read once attempt {row.attempt} has ended"
+        is_running = row.state is State.RUNNING
+        print(f"{row.job_id} has printed nothing on this box{later if is_running else ''}", file=sys.stderr)
     return Exit.FINISHED
 
 

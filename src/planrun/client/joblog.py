@@ -10,6 +10,9 @@ from typing import Protocol
 
 from planrun.config import Place
 from planrun.core.messages import JobRow, LogPiece
+from planrun.core.names import attempt_prefix, log_key
+from planrun.ledger.contract import Ledger
+from planrun.storage.contract import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,25 @@ class Logs(Protocol):
 
 
 class LocalLogs:
-    """Those of this box."""
+    """Those of this box; and those in the store, where a fleet's workers leave them at the end of each attempt."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, ledger: Ledger, store: Store) -> None:
         self._place = place
+        self._ledger = ledger
+        self._store = store
 
     async def log_piece(self, row: JobRow, *, attempt: int | None, after: int) -> LogPiece:
-        return await asyncio.to_thread(self._piece, row, attempt, after)
+        piece = await asyncio.to_thread(self._piece, row, attempt, after)
+        return piece if piece.end else await self._stored_piece(row, attempt, after) or piece
+
+    async def _stored_piece(self, row: JobRow, attempt: int | None, after: int) -> LogPiece | None:
+        for each in reversed(await self._ledger.attempts(row.job_id)):
+            if each.outcome is None or attempt not in (None, each.attempt):
+                continue
+            key = log_key(attempt_prefix(row.namespace, row.job_id, each.attempt, each.token))
+            if (data := await asyncio.to_thread(self._store.read, key)) is not None:
+                return LogPiece(attempt=each.attempt, data=data[after:], end=len(data))
+        return None
 
     def _piece(self, row: JobRow, attempt: int | None, after: int) -> LogPiece:
         number = self._newest(row) if attempt is None else attempt

@@ -185,7 +185,7 @@ class Looking:
 
     @property
     def _logs(self) -> Logs:
-        return remote_logs(self._ledger) or LocalLogs(self._place)
+        return remote_logs(self._ledger) or LocalLogs(self._place, self._ledger, self._store)
 
     async def why(self, job: str) -> Why:
         """Why a job is not running yet, or where it is: the cause, and one sentence.

@@ -82,6 +82,22 @@ class Bearer(Struct, kw_only=True):
         return any(map(self.sees, namespaces))
 
 
+class Caller(Struct, kw_only=True):
+    """What a server says of whoever asks, and of itself.
+
+    Attributes:
+        namespaces: None: all.
+        version: Of the planrun there.
+        wall_ms: Its clock, milliseconds since 1970.
+    """
+
+    name: str
+    scopes: tuple[Scope, ...]
+    namespaces: tuple[str, ...] | None
+    version: str
+    wall_ms: int
+
+
 ANYBODY = Bearer()  # where no token is asked for
 
 

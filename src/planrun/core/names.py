@@ -18,6 +18,7 @@ __all__ = [
     "digest",
     "is_name",
     "job_id_of",
+    "log_key",
     "object_key",
     "token_of",
     "token_shown",
@@ -64,6 +65,11 @@ def attempt_prefix(namespace: str, job_id: str, attempt: int, token: int) -> str
 def object_key(prefix: str, sha256: str, name: str) -> str:
     """One object of an attempt. The digest in the key makes a repeated upload rewrite equal bytes."""
     return f"{prefix}{sha256}/{name}"
+
+
+def log_key(prefix: str) -> str:
+    """What the job printed, beside the objects of its attempt."""
+    return f"{prefix}log"
 
 
 def digest(value: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from planrun.storage.contract import Store
 RACERS = 8
 _FOLDER = "_probe"  # no namespace begins like this
 TOUCHED = f"{_FOLDER}/touched"
+PARTS_BYTES = 9 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,21 @@ def probe(store: Store, probe_id: str) -> StoreReport:
     finally:
         for key in store.keys(prefix):
             store.delete(key)
+
+
+def probe_parts(store: Store) -> None:
+    """Upload a file that goes in parts, where the store does that, and read it back. It needs no right to delete.
+
+    Raises:
+        StorageError: The store cannot be used, or is away; says what to do.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "source")
+        source.write_bytes(bytes(PARTS_BYTES))
+        stored = store.put(f"{_FOLDER}/parts/", "parts", source, may_go_on=lambda: True)
+        store.get(stored.key, Path(folder, "back"), sha256=stored.sha256)
+    with suppress(StorageError):  # the next probe writes over it
+        store.delete(stored.key)
 
 
 def _creates_once(store: Store, prefix: str) -> bool:

@@ -14,6 +14,7 @@ Source of the rules: docs/concepts/leases-and-fencing.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from planrun.core.flows import Marker, Notice
@@ -159,3 +160,16 @@ class FleetTransport(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerReport:
+    """Attributes:
+    product: Name and version, as it says.
+    round_trip_ms: From sending a message, over its confirmation, to its delivery.
+    problems: What is wrong, and what to do; empty: all is well.
+    """
+
+    product: str
+    round_trip_ms: int | None
+    problems: tuple[str, ...]

@@ -8,6 +8,8 @@ from importlib.metadata import version
 
 from starlette.responses import Response
 
+from planrun.clock import SystemClock
+from planrun.core.access import Caller
 from planrun.core.pauses import Pause
 from planrun.web.asked import CountsQuery, DrainBody, DrainsQuery, NoQuery, PauseBody, PausesQuery, UndrainBody
 from planrun.web.bodies import (
@@ -96,6 +98,20 @@ async def health(call: Call, *, query: NoQuery) -> Response:
     """Does the ledger answer? Needs no token."""
     await call.client.pauses()
     return write_json(Health(ok=True, version=version("planrun")))
+
+
+async def me(call: Call, *, query: NoQuery) -> Response:
+    """What the caller's token is for, and what time it is here. Any token will do."""
+    bearer = call.bearer
+    return write_json(
+        Caller(
+            name=bearer.name,
+            scopes=tuple(sorted(bearer.scopes)),
+            namespaces=None if bearer.namespaces is None else tuple(sorted(bearer.namespaces)),
+            version=version("planrun"),
+            wall_ms=SystemClock.open_system().now().wall_ms,
+        )
+    )
 
 
 def _seen(call: Call, pauses: Iterable[Pause]) -> tuple[Pause, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 from starlette.responses import Response
 
-from planrun.core.access import Scope
+from planrun.core.access import Caller, Scope
 from planrun.core.fleet import Fleet
 from planrun.core.messages import CancelReply, JobRow, LogPiece, Struct
 from planrun.core.why import Why
@@ -76,7 +76,7 @@ class Route:
     replies: Status → what the body is: a struct, a media type, or None for no body.
     faults: Problems of its own, beside those that follow from what it takes.
     scope: What the caller's token must be for; None: it needs none.
-    by_verb: Each verb of the ledger says for itself what the token must be for.
+    by_verb: Its function says for itself what the token must be for: each verb of the ledger, or nothing.
     """
 
     method: str
@@ -159,5 +159,6 @@ ROUTES = (
         ),
         by_verb=True,
     ),
+    Route("GET", "/v1/me", operating.me, {200: Caller}, by_verb=True),
     Route("GET", "/v1/health", operating.health, {200: Health}, scope=None),
 )

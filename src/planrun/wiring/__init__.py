@@ -32,10 +32,11 @@ from planrun.ledger.sqlite.fleet import SqliteFleetLedger
 from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
+from planrun.storage import probe
 from planrun.storage.address import address_for, read_address
 from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
-from planrun.storage.probe import TOUCHED, StoreReport, probe
+from planrun.storage.probe import TOUCHED, StoreReport
 from planrun.storage.remote import RemoteStore
 from planrun.tls import client_context
 from planrun.transport.contract import FleetTransport, WorkerTransport
@@ -190,7 +191,16 @@ def probe_store(store: Store) -> StoreReport:
     Raises:
         StorageError: It cannot be used, or is away; says what to do.
     """
-    return probe(store, SystemClock.open_system().new_id())
+    return probe.probe(store, SystemClock.open_system().new_id())
+
+
+def probe_parts(store: Store) -> None:
+    """Upload a file that goes in parts, and read it back.
+
+    Raises:
+        StorageError: As `probe_store`.
+    """
+    probe.probe_parts(store)
 
 
 async def touch_store(store: Store) -> None:
@@ -221,7 +231,7 @@ def open_transport(
         Invalid: Not such an address, or what is needed for it is not installed.
     """
     if broker:
-        rabbitmq = _rabbitmq()
+        rabbitmq = rabbitmq_ends()
         told = rabbitmq.broker_at(broker, broker_prefix)
         worker: WorkerTransport = rabbitmq.RabbitWorker(
             told, ledger, clock, incarnation=row.incarnation, lane=lane_of(row)
@@ -245,13 +255,13 @@ def open_fleet_transport(clock: Clock, *, broker: str, broker_prefix: str, gener
     Raises:
         Invalid: As `open_transport`.
     """
-    rabbitmq = _rabbitmq()
+    rabbitmq = rabbitmq_ends()
     told = rabbitmq.broker_at(broker, broker_prefix)
     fleet: FleetTransport = rabbitmq.RabbitFleet(told, clock, generation=generation)
     return fleet
 
 
-def _rabbitmq() -> ModuleType:
+def rabbitmq_ends() -> ModuleType:
     """Imported by whoever has a broker: nobody else needs its client."""
     try:
         from planrun.transport.rabbitmq import ends  # noqa: PLC0415

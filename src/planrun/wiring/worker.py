@@ -86,7 +86,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         transport = open_transport(ledger, clock, row, broker=ground.broker, broker_prefix=ground.broker_prefix)
         inputs = _inputs(options, ground, is_fleet=place.is_remote)
         keeper = Keeper(transport, clock, options, row.incarnation)
-        tools = Tools(ledger, ground.store, clock, keeper, inputs, who=row.name)
+        tools = Tools(ledger, ground.store, clock, keeper, inputs, who=row.name, is_fleet=place.is_remote)
         stop = asyncio.Event()
         beside = [asyncio.create_task(_duties_of(tools, options, row, place, scratch, gates).run(stop))]
         try:

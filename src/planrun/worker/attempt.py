@@ -38,6 +38,7 @@ from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder, plain_suffix
 from planrun.worker.inputs import Inputs
 from planrun.worker.keeper import Holding, Keeper
+from planrun.worker.kept_log import keep_log
 from planrun.worker.run import Ran, Run
 from planrun.worker.store_wait import Drained, StoreWait
 from planrun.worker.taking import Successor
@@ -51,7 +52,11 @@ RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 @dataclass(frozen=True)
 class Tools:
-    """What every attempt of a worker shares."""
+    """What every attempt of a worker shares.
+
+    Attributes:
+        is_fleet: The ledger, and whoever asks what a job has printed, are elsewhere.
+    """
 
     ledger: Ledger
     store: Store
@@ -59,6 +64,7 @@ class Tools:
     keeper: Keeper
     inputs: Inputs
     who: str
+    is_fleet: bool = False
 
 
 @dataclass(eq=False)
@@ -89,6 +95,8 @@ class Attempt:
         lease = self.granted.lease
         try:
             ran = await self._prepare_and_run()
+            if self.tools.is_fleet:
+                await keep_log(self.tools.store, self._prefix, self.run.log_file)
             if ran is not None:  # else this worker is broken: the lease runs out by itself
                 await self._conclude(ran)
         finally:

@@ -21,6 +21,7 @@ import httpx2
 import msgspec
 
 from planrun.clock import Clock
+from planrun.core.access import Caller
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable, PlanrunError
 from planrun.core.fleet import Fleet
 from planrun.core.messages import JobRow, LogPiece
@@ -97,6 +98,11 @@ class RemoteLedger:
         """
         fleet: Fleet = await self._ask(_Question("GET", "/v1/fleet", b"", Fleet, Way.PLAIN, True, REPLY_S))
         return fleet
+
+    async def me(self) -> Caller:
+        """What the orchestrator says of this caller, and of itself. Raises as every verb."""
+        caller: Caller = await self._ask(_Question("GET", "/v1/me", b"", Caller, Way.PLAIN, True, REPLY_S))
+        return caller
 
     async def log_piece(self, row: JobRow, *, attempt: int | None, after: int) -> LogPiece:
         """What an attempt of a job has printed behind that many bytes; None: the newest that printed something."""

@@ -11,6 +11,7 @@ from planrun.core.flows import Astray
 from planrun.core.keeping import Garbage
 from planrun.core.life import Outcome, State
 from planrun.core.messages import Checkpoint, Due, Lease, Message, Output
+from planrun.core.names import attempt_prefix, log_key
 from planrun.ledger.tx import Tx, dump, load, one
 from planrun.ledger.verbs.ending import lose, overdue
 from planrun.ledger.verbs.fleet import SLICE, worker_row
@@ -165,7 +166,7 @@ def take_messages(tx: Tx, *, limit: int, retry_ms: int) -> list[Message]:
 
 
 def garbage(tx: Tx, *, grace_ms: int, limit: int) -> list[Garbage]:
-    """Ended attempts, and what of them must stay: the winner's outputs, and what a live job may resume from."""
+    """Ended attempts, and what of them must stay: the winner's outputs and log, and what a live job may resume from."""
     found = []
     now_ms = tx.now.wall_ms
     silent_since_ms = now_ms - UPLOAD_AGE_MAX_MS
@@ -178,6 +179,7 @@ def garbage(tx: Tx, *, grace_ms: int, limit: int) -> list[Garbage]:
         if row["winner"] == row["token"]:
             outputs: list[Output] = load(row["outputs"], list[Output])
             keep += [output.key for output in outputs]
+            keep.append(log_key(attempt_prefix(row["namespace"], row["job_id"], row["attempt"], row["token"])))
         lease = Lease(job_id=row["job_id"], attempt=row["attempt"], token=row["token"])
         # Final: nothing more is written there, and nothing that stays becomes garbage later, during the visit itself.
         final = row["stopped"] and row["attempt"] not in {checkpoint.attempt for checkpoint in checkpoints}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planrun.transport.rabbitmq.address import broker_at
 from planrun.transport.rabbitmq.fleet import RabbitFleet
+from planrun.transport.rabbitmq.probe import probe
 from planrun.transport.rabbitmq.worker import RabbitWorker
 
-__all__ = ["RabbitFleet", "RabbitWorker", "broker_at"]
+__all__ = ["RabbitFleet", "RabbitWorker", "broker_at", "probe"]

@@ -99,6 +99,16 @@ class Link:
                 async with asking("closing a channel"):
                     await channel.close()
 
+    async def product(self) -> str:
+        """What the broker calls itself, and its version.
+
+        Raises:
+            TransportUnavailable: It cannot be reached now.
+        """
+        async with self._connecting:
+            said = (await self._open()).server_properties
+        return f"{said.get('product', 'a broker')!s} {said.get('version', 'of no version')!s}"
+
     async def drop(self) -> None:
         """Give the connection up, whatever state it is in. It is opened anew when it is needed."""
         connection, self._connection = self._connection, None
