@@ -21,7 +21,7 @@ from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_body, read_headers, read_query
 from planrun.web.door import Door
 from planrun.web.guard import Guard
-from planrun.web.ledger import Served
+from planrun.web.ledger import Served, ask_ledger
 from planrun.web.openapi import document
 from planrun.web.page import POLICY, page_of
 from planrun.web.problems import BUG, NO_ROUTE, STORAGE, WRONG_METHOD, Refused, problem_response
@@ -65,7 +65,7 @@ def build_app(
         served: The ledger itself, for a fleet; None: it is not served.
     """
     waiting = followers or Followers()
-    (by_verb,) = (route for route in EVERY_ROUTE if route.by_verb)
+    (verbs,) = (route for route in EVERY_ROUTE if route.function is ask_ledger)
     return Starlette(
         routes=[
             PathRoute(route.path, _endpoint(route, client, waiting, served), methods=[route.method])
@@ -78,7 +78,7 @@ def build_app(
                 open_paths=[route.path for route in EVERY_ROUTE if route.scope is None],
                 headers={} if served is None else served.headers,
             ),
-            Middleware(Straight, path=by_verb.path, endpoint=_endpoint(by_verb, client, waiting, served)),
+            Middleware(Straight, path=verbs.path, endpoint=_endpoint(verbs, client, waiting, served)),
         ],
         exception_handlers={
             PlanrunError: _refuse,
