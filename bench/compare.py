@@ -121,6 +121,7 @@ def print_table(rows: Sequence[Row]) -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", default="huey", help="names from bench/peers/peers.toml; empty: planrun alone")
+    parser.add_argument("--us", default=US, help=f"{US}, or fleet: an orchestrator, over HTTP and RabbitMQ")
     parser.add_argument("--phases", default="submit,bulk,drain,latency", help=f"of {', '.join(PHASES)}, drain")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, default=Path(f"/var/tmp/planrun-bench-{os.getuid()}"), help="on a disk")
@@ -140,23 +141,26 @@ def chosen(words: str, offered: Collection[str]) -> list[str]:
 
 
 @contextmanager
-def contender(peer: Peer, folder: Path, data: Path) -> Iterator[Contender]:
-    """Ready to be measured, with its servers, which end with this context."""
-    python = installed(peer, folder / "peers")
+def contenders(these: Sequence[Peer], folder: Path, data: Path) -> Iterator[list[Contender]]:
+    """Ready to be measured, with their servers, which they share, and which end with this context."""
+    pythons = [installed(peer, folder / "peers") for peer in these]
     with ExitStack() as stack:
         servers = {
-            name: stack.enter_context(started(name, data / "servers" / peer.name / name)) for name in peer.servers
+            name: stack.enter_context(started(name, data / "servers" / these[-1].name / name))
+            for name in dict.fromkeys(name for peer in these for name in peer.servers)
         }
-        yield Contender(peer, data / peer.name, servers, python)
+        yield [
+            Contender(peer, data / peer.name, {name: servers[name] for name in peer.servers}, python)
+            for peer, python in zip(these, pythons, strict=True)
+        ]
 
 
 def beside(name: str, phases: Sequence[str], asked: argparse.Namespace, data: Path) -> Iterator[Row]:
     """planrun beside one peer, or alone. A peer that cannot be measured says why."""
     known = peers()
     sizes = Sizes(**{size.name: getattr(asked, size.name) for size in fields(Sizes)})
-    with ExitStack() as stack:
-        us = stack.enter_context(contender(known[US], asked.folder, data))
-        them = stack.enter_context(contender(known[name], asked.folder, data)) if name else None
+    with contenders([known[each] for each in (asked.us, name) if each], asked.folder, data) as (us, *others):
+        them = others[0] if others else None
         for phase in phases:
             began = time.monotonic()
             row = compare(PHASES[phase], us, them, rounds=asked.rounds, sizes=sizes)

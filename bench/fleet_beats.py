@@ -1,11 +1,11 @@
 """What do the heartbeats of a large fleet cost its orchestrator, and does a grant have to wait for them?
 
 Simulated workers beat every 30 s, each for all its leases, into a SQLite ledger, through the loops that an orchestrator
-runs. Without a broker they are handed over in memory; with `--broker` they come through a RabbitMQ that is already
-there, sent by a process of its own, so that the CPU time is the orchestrator's alone. Grants are timed without
-heartbeats first, and then beside them.
+runs. Without a broker they are handed over in memory; with `--rabbitmq` they come through a private RabbitMQ, with
+`--broker` through one that is already there, sent by a process of its own, so that the CPU time is the orchestrator's
+alone. Grants are timed without heartbeats first, and then beside them.
 
-    python bench/fleet_beats.py [--workers 10000] [--leases 4] [--seconds 60] [--broker amqp://guest:guest@localhost]
+    python bench/fleet_beats.py [--workers 10000] [--leases 4] [--seconds 60] [--rabbitmq | --broker amqp://…]
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ import asyncio
 import multiprocessing
 import os
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import cast
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from bench.servers import started
 from planrun.clock import SystemClock
 from planrun.core.flows import Marker, Notice
 from planrun.core.life import Outcome
@@ -231,9 +235,15 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=10_000)
     parser.add_argument("--leases", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--broker", default="")
-    with tempfile.TemporaryDirectory(prefix="planrun-bench-", dir="/var/tmp") as folder:
-        asyncio.run(measure(parser.parse_args(), Path(folder)))
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--broker", default="", help="of one that is there")
+    where.add_argument("--rabbitmq", action="store_true", help="a private one, for this run")
+    asked = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="planrun-bench-", dir="/var/tmp")))
+        if asked.rabbitmq:
+            asked.broker = stack.enter_context(started("rabbitmq", folder / "rabbitmq")).removesuffix("/")
+        asyncio.run(measure(asked, folder))
 
 
 if __name__ == "__main__":

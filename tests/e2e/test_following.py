@@ -173,7 +173,7 @@ def test_every_verb_with_a_job_takes_the_beginning_of_its_id(planrun: Planrun) -
 # --- completion ---
 
 COMPLETE = """
-source <("$PLANRUN" completion bash)
+source ./completion
 COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
 _planrun
 printf '%s\\n' "${{COMPREPLY[@]}}"
@@ -186,12 +186,12 @@ def complete(folder: Path) -> object:
     program = folder / "planrun"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m planrun.cli "$@"\n')
     program.chmod(0o755)
+    (folder / "completion").write_text(subprocess.check_output([program, "completion", "bash"], text=True))
 
     def ask(*words: str) -> list[str]:
         quoted = " ".join(f"'{word}'" for word in (str(program), *words))
         script = COMPLETE.format(words=quoted)
-        environment = {**os.environ, "PLANRUN": str(program)}
-        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, check=False)
+        done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
 

@@ -40,12 +40,9 @@ def film(j: JobContext):
 ADDRESS = f"s3://{BUCKET}/here/planrun"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ministack]:
-    server = Ministack(tmp_path_factory.mktemp("s3"))
-    server.start()
-    yield server
-    server.kill()
+@pytest.fixture
+def server(ministack: Ministack) -> Ministack:
+    return ministack
 
 
 class Box:

@@ -23,6 +23,31 @@ def offers(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 
 FLEET = [
+    *(
+        Fence(name, "orchestrator/roster.py", old, new, (f"tests/orchestrator/test_roster.py::{test}",))
+        for test, sets in (
+            (
+                "test_free_slots_are_added_up_anew_when_something_that_counts_has_changed",
+                (
+                    ("whoever takes a slot is counted", " or taken is not self._taken:", ":"),
+                    ("whoever leaves is counted no more", "self._rows, self._lanes = {}, None", "self._rows = {}"),
+                    (
+                        "whoever drains has no free slots",
+                        " or (known[0].state, known[0].slots) != (row.state, row.slots)",
+                        "",
+                    ),
+                ),
+            ),
+        )
+        for name, old, new in sets
+    ),
+    Fence(
+        "an offer is not held back until a burst is over",
+        "orchestrator/duties.py",
+        "if loop.at_once:",
+        "if False:",
+        ("tests/orchestrator/test_duties.py::test_what_a_worker_waits_for_comes_before_the_rest_that_a_burst_gets",),
+    ),
     contract(
         "a heartbeat counts from the moment in which it is processed",
         "ledger/verbs/holding.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -19,16 +19,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("rabbitmq-server")]
 
 
 @pytest.fixture
-def s3(tmp_path: Path) -> Iterator[Ministack]:
-    server = Ministack(tmp_path / "s3")
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-async def fleet(tmp_path: Path, rabbitmq: RabbitMQ, s3: Ministack) -> AsyncIterator[Fleet]:
-    fleet = Fleet(tmp_path, broker=rabbitmq, s3=s3)
+async def fleet(tmp_path: Path, rabbitmq: RabbitMQ, ministack: Ministack) -> AsyncIterator[Fleet]:
+    fleet = Fleet(tmp_path, broker=rabbitmq, s3=ministack)
     yield fleet
     await fleet.end()
 

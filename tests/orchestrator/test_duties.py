@@ -11,7 +11,7 @@ import logging
 import shlex
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ from planrun.core.names import attempt_prefix
 from planrun.ledger.contract import Ledger
 from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.collector import Collector
-from planrun.orchestrator.duties import Duties
+from planrun.orchestrator.duties import Duties, Loop
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
@@ -88,6 +88,7 @@ def duties_of(
     incarnation: str = "me",
     collect: bool = True,
     retention: Retention | None = None,
+    more: Sequence[Loop] = (),
 ) -> Duties:
     clock = SystemClock.open_system()
     store = FilesystemStore(tmp_path / "store")
@@ -103,6 +104,7 @@ def duties_of(
         ),
         collector=Collector(ledger, store, scratch=tmp_path / "scratch", gc_grace_s=0) if collect else None,
         retention=retention,
+        more=more,
     )
 
 
@@ -313,6 +315,45 @@ async def test_a_bug_in_one_duty_stops_no_other(
     record = next(record for record in caplog.records if "could not collect" in record.getMessage())
     assert record.levelno == logging.ERROR
     assert record.exc_info is not None
+
+
+class QuietFake(FakeLedger):
+    """Nothing changes until the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = 0
+        self.change = asyncio.Event()
+
+    async def changed(self, *, timeout_s: float) -> None:
+        self.waiting += 1
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.change.wait(), timeout_s)
+
+
+async def test_what_a_worker_waits_for_comes_before_the_rest_that_a_burst_gets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planrun.orchestrator.duties.BETWEEN_LOOKS_S", 0.1)
+    fake, looks = QuietFake(), list[str]()
+
+    def loop(what: str, *, at_once: bool) -> Loop:
+        async def tick(now_ms: int) -> int:
+            looks.append(what)
+            return now_ms + 60_000
+
+        return Loop(what, tick, at_once=at_once)
+
+    more = [loop("patient", at_once=False), loop("quick", at_once=True)]
+    async with on_duty(duties_of(fake.port, tmp_path, collect=False, more=more)), asyncio.timeout(10):
+        while fake.waiting < 4:  # with those that sweep and announce
+            await asyncio.sleep(0.001)
+        looks.clear()
+        fake.change.set()
+        while "patient" not in looks:
+            await asyncio.sleep(0.001)
+
+    assert looks[0] == "quick"
 
 
 async def test_duties_end_at_once_when_asked_to(real: Ledger, tmp_path: Path) -> None:

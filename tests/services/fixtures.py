@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.s3 import Ministack
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +19,12 @@ def rabbitmq() -> Iterator[RabbitMQ]:
         yield broker
     finally:
         broker.remove()
+
+
+@pytest.fixture(scope="session")
+def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ministack]:
+    """S3. Whoever stops, kills or freezes it, lets it go on."""
+    server = Ministack(tmp_path_factory.mktemp("ministack"))
+    server.start()
+    yield server
+    server.kill()

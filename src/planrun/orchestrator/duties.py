@@ -38,12 +38,14 @@ class Loop(NamedTuple):
         what: For the log: "could not …".
         tick: Does it once, given boottime milliseconds; returns when to do it again.
         on_change: Also as soon as the ledger changes.
+        at_once: On a change it looks first and rests then, for a worker waits for it.
         is_vital: Leases hang on it: a process in which it is stuck is to be started anew.
     """
 
     what: str
     tick: Callable[[int], Awaitable[int]]
     on_change: bool = True
+    at_once: bool = False
     is_vital: bool = False
 
 
@@ -119,6 +121,8 @@ class Duties:
 
     async def _repeat(self, loop: Loop) -> None:
         wait = self._wait_for_change if loop.on_change else self._wait_until
+        if loop.at_once:
+            wait = self._rest_and_wait_for_change
         while True:
             try:
                 next_ms = await loop.tick(self._begin(loop))
@@ -145,6 +149,13 @@ class Duties:
             await self._ledger.changed(timeout_s=wait_ms / 1000)
         left_s = max(0, until_ms - self._clock.boot_ms()) / 1000
         await self._clock.sleep(min(BETWEEN_LOOKS_S, left_s) if wait_ms > 0 else BETWEEN_LOOKS_S)
+
+    async def _rest_and_wait_for_change(self, until_ms: int) -> None:
+        """As `_wait_for_change`, but the first change of a burst is looked at by itself, without any delay."""
+        await self._clock.sleep(BETWEEN_LOOKS_S)
+        wait_ms = until_ms - self._clock.boot_ms()
+        if wait_ms > 0:
+            await self._ledger.changed(timeout_s=wait_ms / 1000)
 
     async def _wait_until(self, until_ms: int) -> None:
         await self._clock.sleep(max(0, until_ms - self._clock.boot_ms()) / 1000)

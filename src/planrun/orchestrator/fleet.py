@@ -24,5 +24,5 @@ def fleet_duties(ledger: FleetLedger, transport: FleetTransport | None, clock: C
     return beats, [
         Loop("take in heartbeats", beats.take_in, on_change=False, is_vital=True),
         Loop("tell workers", Notices(ledger, transport).tick),
-        Loop("offer jobs", Dispatcher(ledger, transport, clock).tick),
+        Loop("offer jobs", Dispatcher(ledger, transport, clock).tick, at_once=True),
     ]

@@ -39,11 +39,13 @@ class Roster:
         self._rows: dict[str, tuple[WorkerRow, str]] = {}  # with their lane
         self._looked: Instant | None = None
         self._all_ms = 0
+        self._lanes: dict[str, Lane] | None = None  # None: to be added up anew
+        self._taken: Mapping[str, int] = {}  # as it was when they were added up
 
     async def look(self, now: Instant, changed: Iterable[str]) -> None:
         """Read who was seen, or changed, since the last look."""
         if self._looked is None or now.boot_ms >= self._all_ms + ALL_EVERY_MS:
-            self._rows = {}
+            self._rows, self._lanes = {}, None
             self._put(await self._ledger.workers(now.wall_ms - LIVE_MS))
             self._all_ms, self._looked = now.boot_ms, now
             return
@@ -57,8 +59,13 @@ class Roster:
         """Those that have a machine that takes work, the one with most free slots first.
 
         Args:
-            taken: Leases by incarnation.
+            taken: Leases by incarnation; another mapping once they are others.
         """
+        if self._lanes is None or taken is not self._taken:
+            self._lanes, self._taken = self._added_up(taken), taken
+        return sorted(self._lanes.values(), key=lambda lane: (-lane.free, lane.name))
+
+    def _added_up(self, taken: Mapping[str, int]) -> dict[str, Lane]:
         lanes: dict[str, Lane] = {}
         for row, name in self._rows.values():
             if row.state != "ready":
@@ -68,9 +75,11 @@ class Roster:
                 lanes[name] = Lane(name, row, kinds=kinds)
             lanes[name].slots += row.slots
             lanes[name].free += max(0, row.slots - taken.get(row.incarnation, 0))
-        return sorted(lanes.values(), key=lambda lane: (-lane.free, lane.name))
+        return lanes
 
     def _put(self, rows: Iterable[WorkerRow]) -> None:
         for row in rows:
             known = self._rows.get(row.incarnation)
+            if known is None or (known[0].state, known[0].slots) != (row.state, row.slots):
+                self._lanes = None  # not for each sign of life, of which a large fleet has hundreds a second
             self._rows[row.incarnation] = row, known[1] if known is not None else lane_of(row)

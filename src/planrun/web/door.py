@@ -13,7 +13,7 @@ import ipaddress
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from planrun.core.access import ANYBODY
@@ -44,7 +44,7 @@ class Door:
         self._app = app
         self._guard = guard
         self._open_paths = frozenset(open_paths)
-        self._headers = {**ALWAYS, **headers}
+        self._headers = [(name.encode(), value.encode()) for name, value in {**ALWAYS, **headers}.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -53,7 +53,7 @@ class Door:
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self._headers)
+                message["headers"] = [*message.get("headers", ()), *self._headers]
                 await intake.drain()
             await send(message)
 

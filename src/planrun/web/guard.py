@@ -98,13 +98,16 @@ class Guard:
         return (await self._known()).get(token_id) or (await self._known(FRESH_UNKNOWN_SHARE)).get(token_id)
 
     async def _known(self, share: float = 1) -> dict[str, AccessToken]:
-        if self._keyring is not None:
+        if self._keyring is not None and not self._is_fresh(share):
             async with self._reading:
-                now_ms = self._clock.boot_ms()
-                if self._read_ms is None or now_ms - self._read_ms >= share * self._fresh_ms:
+                if not self._is_fresh(share):  # somebody else may have read meanwhile
+                    now_ms = self._clock.boot_ms()
                     self._tokens = {token.token_id: token for token in await self._keyring.access_tokens()}
                     self._read_ms = now_ms
         return self._tokens
+
+    def _is_fresh(self, share: float) -> bool:
+        return self._read_ms is not None and self._clock.boot_ms() - self._read_ms < share * self._fresh_ms
 
     def _note(self, token_id: str, now_ms: int) -> None:
         """Write down that it was used: not at once, not often, and not in the caller's way."""
