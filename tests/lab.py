@@ -41,6 +41,7 @@ from planrun.worker.tree import look_at_all, marked
 T = TypeVar("T")
 
 ROOT = Path(__file__).parents[1]
+READY_S = 60.0  # on a machine that has much else to do
 STARTED = re.compile(r"(?P<job>[0-9a-f-]{36})/(?P<attempt>\d+) (?P<pid>\d+) (?P<at>[\d.]+)")
 
 
@@ -170,7 +171,7 @@ class Lab:
             rows = await self.ledger.workers()
             return sum(row.state == "ready" for row in rows) >= count
 
-        await self.until(enough, "workers are ready")
+        await self.until(enough, "workers are ready", timeout_s=READY_S)
 
     async def ready_as(self, worker: WorkerProcess) -> None:
         """Wait until this worker has registered."""
@@ -178,7 +179,7 @@ class Lab:
         async def known() -> bool:
             return any(row.pid == worker.process.pid for row in await self.ledger.workers())
 
-        await self.until(known, f"{worker.log.name} is ready")
+        await self.until(known, f"{worker.log.name} is ready", timeout_s=READY_S)
 
     async def submit(self, kind: str, params: dict[str, Any] | None = None, **fields: Any) -> str:
         """Submit one job that notes its starts; returns its id."""

@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 
 class CancelContract(LedgerContract):
     async def test_a_waiting_job_is_canceled(self, they: Actors, clock: ManualClock) -> None:
-        job_id = (await they.submit(subscribers=("webhook:x",))).job_id
+        job_id = (await they.submit(subscribers=("webhook:https://x.example",))).job_id
 
         reply = await they.cancel(job_id, who="ann", why="wrong film")
 
@@ -33,7 +33,7 @@ class CancelContract(LedgerContract):
         assert result.error is not None
         assert "ann" in result.error.message
         assert "wrong film" in result.error.message
-        assert list(await they.bodies()) == [f"result:{job_id}:webhook:x"]
+        assert list(await they.bodies()) == [f"result:{job_id}:webhook:https://x.example"]
 
     async def test_a_running_job_is_canceled_at_once_and_its_holder_is_told_at_every_door(self, they: Actors) -> None:
         lease = await they.running()
@@ -49,7 +49,7 @@ class CancelContract(LedgerContract):
         assert (row.state, row.token, row.attempt) == (State.CANCELED, None, 1)
 
     async def test_a_canceled_job_never_sends_a_success(self, they: Actors) -> None:
-        lease = await they.running(subscribers=("webhook:x",))
+        lease = await they.running(subscribers=("webhook:https://x.example",))
         await they.cancel(lease.job_id)
         await they.succeed(lease)
 
@@ -89,7 +89,7 @@ class CancelContract(LedgerContract):
 
     @pytest.mark.parametrize("end", [Outcome.SUCCESS, Outcome.PERMANENT])
     async def test_canceling_an_ended_job_changes_nothing(self, they: Actors, end: Outcome) -> None:
-        lease = await they.running(subscribers=("webhook:x",))
+        lease = await they.running(subscribers=("webhook:https://x.example",))
         if end is Outcome.SUCCESS:
             await they.succeed(lease)
         else:
@@ -113,13 +113,16 @@ class CancelContract(LedgerContract):
         assert await they.result(job_id) == answer
 
     async def test_a_shared_job_ends_for_all_who_asked(self, they: Actors) -> None:
-        job_id = (await they.submit(key="k", subscribers=("webhook:a",))).job_id
-        await they.submit(key="k", subscribers=("webhook:b",))
+        job_id = (await they.submit(key="k", subscribers=("webhook:https://a.example",))).job_id
+        await they.submit(key="k", subscribers=("webhook:https://b.example",))
         await they.cancel(job_id, who="ann")
 
         bodies = await they.bodies()
 
-        assert sorted(bodies) == [f"result:{job_id}:webhook:a", f"result:{job_id}:webhook:b"]
+        assert sorted(bodies) == [
+            f"result:{job_id}:webhook:https://a.example",
+            f"result:{job_id}:webhook:https://b.example",
+        ]
         assert all("ann" in body for body in bodies.values())
 
     async def test_a_request_id_names_the_job_to_cancel_too(self, they: Actors) -> None:
@@ -143,7 +146,7 @@ class CancelContract(LedgerContract):
     ) -> None:
         other = Actors(await open_ledger(), they.clock, they.ready)
         for _ in range(10):
-            job_id = (await they.submit(subscribers=("webhook:x",))).job_id
+            job_id = (await they.submit(subscribers=("webhook:https://x.example",))).job_id
             if rival == "grant":
                 await they.register("w1")
                 canceled, granted = await asyncio.gather(they.cancel(job_id), other.ask(job_id))
@@ -165,7 +168,11 @@ class CancelContract(LedgerContract):
     async def test_a_job_past_its_deadline_fails(
         self, they: Actors, ledger: Ledger, clock: ManualClock, is_running: bool
     ) -> None:
-        job_id = (await they.submit(deadline_at_ms=clock.wall_ms + 10_000, subscribers=("webhook:x",), key="k")).job_id
+        job_id = (
+            await they.submit(
+                deadline_at_ms=clock.wall_ms + 10_000, subscribers=("webhook:https://x.example",), key="k"
+            )
+        ).job_id
         lease = await they.grant(job_id) if is_running else None
         clock.advance(9)
         assert not (await ledger.due()).deadlines
@@ -255,7 +262,7 @@ class CancelContract(LedgerContract):
     async def test_a_job_that_a_cold_ledger_took_in_ends_by_the_sweep(
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
-        job_id = (await they.submit(needs=("gpu",), subscribers=("webhook:x",))).job_id
+        job_id = (await they.submit(needs=("gpu",), subscribers=("webhook:https://x.example",))).job_id
         await they.register("cpu")
         clock.advance(3600)
         await they.register("cpu")

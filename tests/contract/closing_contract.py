@@ -40,7 +40,7 @@ class ClosingContract(ChronicleContract):
         self, they: Actors, ledger: Ledger, chronicle: Chronicle, end: str
     ) -> None:
         await chronicle.be_strict()
-        job_id = await ended(they, ledger, end, subscribers=("webhook:x",))
+        job_id = await ended(they, ledger, end, subscribers=("webhook:https://x.example",))
 
         row = await they.row(job_id)
         assert (row.state, row.closing, row.reason, row.ended_at_ms) == (State.RUNNING, True, None, None)
@@ -60,7 +60,7 @@ class ClosingContract(ChronicleContract):
         self, they: Actors, ledger: Ledger, chronicle: Chronicle, end: str
     ) -> None:
         await chronicle.be_strict()
-        job_id = await ended(they, ledger, end, subscribers=("webhook:x",))
+        job_id = await ended(they, ledger, end, subscribers=("webhook:https://x.example",))
 
         [manifest] = (await chronicle.closing(limit=9)).manifests
         await chronicle.adopt([manifest])
@@ -113,7 +113,7 @@ class ClosingContract(ChronicleContract):
         lease = await they.running(key="k", request_id="one")
         await they.succeed(lease)
 
-        joined = await they.submit(key="k", subscribers=("webhook:late",))
+        joined = await they.submit(key="k", subscribers=("webhook:https://late.example",))
         again = await they.submit(key="k", request_id="one")
         with pytest.raises(Conflict):
             await they.submit(key="k", content="other")
@@ -122,7 +122,7 @@ class ClosingContract(ChronicleContract):
         assert (again.disposition, again.state) == ("repeated", State.RUNNING)
         assert await they.bodies() == {}
         await chronicle.adopt((await chronicle.closing(limit=9)).manifests)
-        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:late"]
+        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:https://late.example"]
         assert (await they.submit(key="k")).disposition == "answered"
 
     async def test_a_closing_job_is_not_dropped_and_none_of_it_is_garbage(
@@ -160,7 +160,7 @@ class ClosingContract(ChronicleContract):
         self, they: Actors, ledger: Ledger, chronicle: Chronicle
     ) -> None:
         await chronicle.be_strict()
-        lease = await they.running(key="k", subscribers=("webhook:x",))
+        lease = await they.running(key="k", subscribers=("webhook:https://x.example",))
         await they.fail(lease, Outcome.PERMANENT)
         [ours] = (await chronicle.closing(limit=9)).manifests
         other = theirs(ours, token=token_of(0, 7))

@@ -76,8 +76,8 @@ class CrowdContract(LedgerContract):
     async def test_a_healthy_ledger_has_no_violations_after_a_busy_day(
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
-        await they.submit(delay_s=30, subscribers=("webhook:x",))
-        await they.succeed(await they.running(key="k", subscribers=("webhook:x",)))
+        await they.submit(delay_s=30, subscribers=("webhook:https://x.example",))
+        await they.succeed(await they.running(key="k", subscribers=("webhook:https://x.example",)))
         await they.fail(await they.running(), Outcome.PERMANENT)
         await they.fail(await they.running())
         await they.cancel((await they.running()).job_id)

@@ -75,7 +75,7 @@ class GrantContract(LedgerContract):
         self, they: Actors, ledger: Ledger, end: Outcome | None
     ) -> None:
         """C38: neither while the job runs nor after it ended, whoever asks."""
-        lease = await they.running(subscribers=("webhook:x",))
+        lease = await they.running(subscribers=("webhook:https://x.example",))
         if end is Outcome.SUCCESS:
             await they.succeed(lease)
         elif end is Outcome.CANCELED:

@@ -175,7 +175,7 @@ class LeaseContract(LedgerContract):
     async def test_losses_wait_0_2_4_8_seconds_and_the_eighth_ends_the_job(
         self, they: Actors, clock: ManualClock
     ) -> None:
-        job_id = (await they.submit(subscribers=("webhook:x",))).job_id
+        job_id = (await they.submit(subscribers=("webhook:https://x.example",))).job_id
         waits = []
         for n in range(1, 9):
             await they.grant(job_id, by=f"w{n}")
@@ -294,7 +294,7 @@ class LeaseContract(LedgerContract):
     async def test_a_reboot_does_not_stretch_a_wait(self, they: Actors, ledger: Ledger, clock: ManualClock) -> None:
         """Boottime starts again near zero: the old numbers would mean hours."""
         delayed = (await they.submit(delay_s=30)).job_id
-        failing = await they.running(subscribers=("webhook:x",))
+        failing = await they.running(subscribers=("webhook:https://x.example",))
         await they.succeed(failing)
         assert len(await they.bodies()) == 1  # taken, owed again after a second
         clock.reboot(off_s=1)

@@ -31,26 +31,29 @@ async def settle_the_clocks(ledger: Ledger, clock: ManualClock) -> None:
 class OutboxContract(LedgerContract):
     async def test_every_subscriber_is_owed_the_one_answer(self, they: Actors) -> None:
         """C35: written with the end itself."""
-        lease = await they.running(key="k", subscribers=("webhook:a", "command:b"))
-        await they.submit(key="k", subscribers=("webhook:c",))
-        await they.submit(key="k", subscribers=("webhook:a",))
+        lease = await they.running(key="k", subscribers=("webhook:https://a.example", "command:b"))
+        await they.submit(key="k", subscribers=("webhook:https://c.example",))
+        await they.submit(key="k", subscribers=("webhook:https://a.example",))
         await they.succeed(lease, value={"frames": 24})
 
         bodies = await they.bodies()
 
         answer = await they.result(lease.job_id)
-        assert sorted(bodies) == [f"result:{lease.job_id}:{route}" for route in ("command:b", "webhook:a", "webhook:c")]
+        assert sorted(bodies) == [
+            f"result:{lease.job_id}:{route}"
+            for route in ("command:b", "webhook:https://a.example", "webhook:https://c.example")
+        ]
         for msg_id, body in bodies.items():
             assert json.loads(body)["msg_id"] == msg_id
             assert msgspec.json.decode(json.dumps(json.loads(body)["result"]), type=Result) == answer
 
     async def test_a_job_says_how_many_routes_have_not_confirmed_its_answer(self, they: Actors, ledger: Ledger) -> None:
         """C23: an answer that nobody takes is seen at the job, not only in a log."""
-        lease = await they.running(subscribers=("webhook:a", "command:b"))
+        lease = await they.running(subscribers=("webhook:https://a.example", "command:b"))
         await they.succeed(lease)
 
         assert (await they.row(lease.job_id)).undelivered == 2
-        await ledger.confirm(f"result:{lease.job_id}:webhook:a")
+        await ledger.confirm(f"result:{lease.job_id}:webhook:https://a.example")
         assert (await they.row(lease.job_id)).undelivered == 1
 
     async def test_a_waiter_is_not_a_subscriber(self, they: Actors) -> None:
@@ -59,7 +62,7 @@ class OutboxContract(LedgerContract):
         assert await they.bodies() == {}
 
     async def test_nothing_is_owed_before_the_end(self, they: Actors, ledger: Ledger) -> None:
-        lease = await they.running(subscribers=("webhook:x",))
+        lease = await they.running(subscribers=("webhook:https://x.example",))
         await they.fail(lease)
 
         assert await they.bodies() == {}
@@ -68,22 +71,25 @@ class OutboxContract(LedgerContract):
     @pytest.mark.parametrize("is_repeat", [True, False])
     async def test_one_who_asks_after_the_end_is_owed_the_answer_at_once(self, they: Actors, is_repeat: bool) -> None:
         first = {"request_id": "r1", "key": "k"}
-        lease = await they.running(**first, subscribers=("webhook:early",))
+        lease = await they.running(**first, subscribers=("webhook:https://early.example",))
         await they.succeed(lease)
         [early] = (await they.bodies()).values()
 
-        await they.submit(**(first if is_repeat else {"key": "k"}), subscribers=("webhook:late",))
+        await they.submit(**(first if is_repeat else {"key": "k"}), subscribers=("webhook:https://late.example",))
 
         late = await they.bodies()
-        assert list(late) == [f"result:{lease.job_id}:webhook:late"]
-        assert json.loads(late[f"result:{lease.job_id}:webhook:late"])["result"] == json.loads(early)["result"]
+        assert list(late) == [f"result:{lease.job_id}:webhook:https://late.example"]
+        assert (
+            json.loads(late[f"result:{lease.job_id}:webhook:https://late.example"])["result"]
+            == json.loads(early)["result"]
+        )
 
     async def test_one_who_repeats_a_request_while_it_runs_is_owed_the_answer_at_the_end(self, they: Actors) -> None:
         lease = await they.running(request_id="r1")
-        await they.submit(request_id="r1", subscribers=("webhook:x",))
+        await they.submit(request_id="r1", subscribers=("webhook:https://x.example",))
         await they.succeed(lease)
 
-        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:x"]
+        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:https://x.example"]
 
     @pytest.mark.parametrize("end", ["failed", "canceled"])
     async def test_one_who_repeats_a_request_after_any_end_is_owed_that_end(self, they: Actors, end: str) -> None:
@@ -91,10 +97,10 @@ class OutboxContract(LedgerContract):
         lease = await they.running(request_id="r1", key="k")
         await (they.fail(lease, Outcome.PERMANENT) if end == "failed" else they.cancel(lease.job_id))
         for _ in range(2):
-            await they.submit(request_id="r1", key="k", subscribers=("webhook:late",))
+            await they.submit(request_id="r1", key="k", subscribers=("webhook:https://late.example",))
 
         [(msg_id, body)] = (await they.bodies()).items()
-        assert msg_id == f"result:{lease.job_id}:webhook:late"
+        assert msg_id == f"result:{lease.job_id}:webhook:https://late.example"
         assert json.loads(body)["result"]["state"] == end
 
     async def test_callers_who_come_while_it_ends_are_each_owed_the_one_answer(self, they: Actors) -> None:
@@ -110,7 +116,9 @@ class OutboxContract(LedgerContract):
     async def test_an_unconfirmed_message_comes_again_byte_for_byte(
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
-        await they.succeed(await they.running(subscribers=("webhook:x",)), value={"z": 1, "a": [0.1, None, "ü"]})
+        await they.succeed(
+            await they.running(subscribers=("webhook:https://x.example",)), value={"z": 1, "a": [0.1, None, "ü"]}
+        )
         tries = []
         for _ in range(4):
             assert (await ledger.due()).messages
@@ -126,7 +134,7 @@ class OutboxContract(LedgerContract):
     async def test_a_confirmed_message_never_comes_again(
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
-        await they.succeed(await they.running(subscribers=("webhook:x",)))
+        await they.succeed(await they.running(subscribers=("webhook:https://x.example",)))
         [message] = await ledger.take_messages(limit=10, retry_ms=1_000)
         await ledger.confirm(message.msg_id)
         await ledger.confirm(message.msg_id)
@@ -138,18 +146,18 @@ class OutboxContract(LedgerContract):
     async def test_a_queue_is_no_route_without_a_broker(self, they: Actors) -> None:
         """Refused at the door, with everything that was handed in with it: nobody could ever be told."""
         with pytest.raises(Invalid, match="this planrun has no broker"):
-            await they.submit(key="k", subscribers=("webhook:a", "rabbitmq:answers"))
+            await they.submit(key="k", subscribers=("webhook:https://a.example", "rabbitmq:answers"))
 
         assert (await they.submit(key="k")).disposition == "new"
 
     async def test_a_message_that_nobody_takes_is_parked_once_its_result_was_kept_long_enough(
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
-        lease = await they.running(subscribers=("webhook:a", "webhook:b"))
+        lease = await they.running(subscribers=("webhook:https://a.example", "webhook:https://b.example"))
         await they.succeed(lease)
         await they.bodies()
         await settle_the_clocks(ledger, clock)
-        msg_id = f"result:{lease.job_id}:webhook:a"
+        msg_id = f"result:{lease.job_id}:webhook:https://a.example"
         clock.advance(13 * DAY_S - 1)
         assert not await ledger.park(msg_id, detail="queue a: there is no such queue")
 
@@ -157,37 +165,37 @@ class OutboxContract(LedgerContract):
         parked = [await ledger.park(msg_id, detail="queue a: there is no such queue") for _ in range(2)]
 
         assert parked == [True, False]
-        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:b"]
+        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:https://b.example"]
         assert (await they.row(lease.job_id)).undelivered == 1
         [event] = [event for event in await ledger.events(lease.job_id) if event.what == "parked"]
         assert event.detail == "queue a: there is no such queue"
         assert await they.result(lease.job_id)
 
     async def test_a_confirmed_message_is_not_parked(self, they: Actors, ledger: Ledger, clock: ManualClock) -> None:
-        lease = await they.running(subscribers=("webhook:a",))
+        lease = await they.running(subscribers=("webhook:https://a.example",))
         await they.succeed(lease)
-        await ledger.confirm(f"result:{lease.job_id}:webhook:a")
+        await ledger.confirm(f"result:{lease.job_id}:webhook:https://a.example")
         await settle_the_clocks(ledger, clock)
         clock.advance(14 * DAY_S)
 
-        assert not await ledger.park(f"result:{lease.job_id}:webhook:a", detail="")
+        assert not await ledger.park(f"result:{lease.job_id}:webhook:https://a.example", detail="")
 
     async def test_nothing_is_parked_while_the_wall_clock_is_doubted(
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
         """Somebody sets it a month ahead by mistake: what is owed stays owed."""
-        lease = await they.running(subscribers=("webhook:a",))
+        lease = await they.running(subscribers=("webhook:https://a.example",))
         await they.succeed(lease)
         await settle_the_clocks(ledger, clock)
         clock.jump_wall(30 * DAY_S)
 
-        assert not await ledger.park(f"result:{lease.job_id}:webhook:a", detail="")
+        assert not await ledger.park(f"result:{lease.job_id}:webhook:https://a.example", detail="")
         assert len(await they.bodies()) == 1
 
     async def test_a_moved_wall_clock_holds_no_message_back(
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
-        await they.succeed(await they.running(subscribers=("webhook:x",)))
+        await they.succeed(await they.running(subscribers=("webhook:https://x.example",)))
         await ledger.take_messages(limit=10, retry_ms=10_000)
         clock.jump_wall(-24 * 3600)
         clock.advance(3600)
@@ -198,7 +206,7 @@ class OutboxContract(LedgerContract):
         self, they: Actors, open_ledger: OpenLedger
     ) -> None:
         for _ in range(20):
-            await they.succeed(await they.running(subscribers=("webhook:x",)))
+            await they.succeed(await they.running(subscribers=("webhook:https://x.example",)))
         other = await open_ledger()
 
         taken = await asyncio.gather(

@@ -107,7 +107,7 @@ class PublicNameContract(LedgerContract):
         assert list(await they.bodies()) == [msg_id(lease.job_id)]
 
     async def test_a_message_that_names_a_public_file_waits_for_it(self, they: Actors, ledger: Ledger) -> None:
-        lease = await they.running(subscribers=(ROUTE, "publish:other", "webhook:x"))
+        lease = await they.running(subscribers=(ROUTE, "publish:other", "webhook:https://x.example"))
         await they.succeed(lease)
         assert sorted(await they.bodies()) == [msg_id(lease.job_id), msg_id(lease.job_id, "publish:other")]
 
@@ -122,13 +122,13 @@ class PublicNameContract(LedgerContract):
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
         await they.register("w1", handlers=(Handler(kind=KIND, version="v1", result_ttl_s=DAY_S),))
-        lease = await they.running(subscribers=(ROUTE, "webhook:x"))
+        lease = await they.running(subscribers=(ROUTE, "webhook:https://x.example"))
         await they.succeed(lease)
         clock.advance(DAY_S - 1)
         assert list(await they.bodies()) == [msg_id(lease.job_id)]
         clock.advance(1)
 
-        assert msg_id(lease.job_id, "webhook:x") in await they.bodies()
+        assert msg_id(lease.job_id, "webhook:https://x.example") in await they.bodies()
 
     async def test_while_a_file_is_not_public_its_result_is_kept(
         self, they: Actors, ledger: Ledger, clock: ManualClock

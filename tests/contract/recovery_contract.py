@@ -25,7 +25,7 @@ class RecoveryContract(ChronicleContract):
         self, they: Actors, ledger: Ledger, chronicle: Chronicle, state: str
     ) -> None:
         await chronicle.be_strict()
-        lease = await they.running(subscribers=("webhook:x",))
+        lease = await they.running(subscribers=("webhook:https://x.example",))
         manifest = a_manifest(lease, token=lease.token if state == "mine" else token_of(1, 99), attempt=1)
         if state == "queued":
             await they.release(lease)
@@ -38,7 +38,7 @@ class RecoveryContract(ChronicleContract):
         assert await they.result(lease.job_id) == manifest.result
         row = await they.row(lease.job_id)
         assert (row.state, row.closing, row.attempt) == (State.FINISHED, False, manifest.result.attempt)
-        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:x"]
+        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:https://x.example"]
         assert await they.standing(lease) == "lost"
         assert (await they.succeed(lease)).status == ("won" if state == "mine" else "lost")
         assert await they.result(lease.job_id) == manifest.result
@@ -57,7 +57,7 @@ class RecoveryContract(ChronicleContract):
             request_id="r",
             request_hash=asked.request_hash,
             content_hash=asked.content_hash,
-            subscribers=(Subscriber(route="webhook:x"), Subscriber(route="publish:a.mp4", seq=4)),
+            subscribers=(Subscriber(route="webhook:https://x.example"), Subscriber(route="publish:a.mp4", seq=4)),
         )
 
         await chronicle.adopt([manifest])

@@ -138,19 +138,19 @@ class RetentionContract(LedgerContract):
 
         assert (again.job_id, again.disposition, again.state) == (lease.job_id, "repeated", State.FINISHED)
         with pytest.raises(ResultGone, match=r"fresh request id"):
-            await they.submit(request_id="r1", subscribers=("webhook:x",))
+            await they.submit(request_id="r1", subscribers=("webhook:https://x.example",))
         assert await ledger.violations() == []
 
     async def test_nothing_of_a_job_goes_while_a_message_of_it_is_owed(
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
-        lease = await finished(they, subscribers=("webhook:a", "webhook:b"))
-        await ledger.confirm(f"result:{lease.job_id}:webhook:a")
+        lease = await finished(they, subscribers=("webhook:https://a.example", "webhook:https://b.example"))
+        await ledger.confirm(f"result:{lease.job_id}:webhook:https://a.example")
         clock.advance(100 * DAY_S)
 
         assert (await drop(ledger)).results == ()
         assert (await they.result(lease.job_id)).value == {"frames": 24}
-        await ledger.confirm(f"result:{lease.job_id}:webhook:b")
+        await ledger.confirm(f"result:{lease.job_id}:webhook:https://b.example")
         assert (await drop(ledger)).results == (lease.job_id,)
 
     async def test_a_message_that_comes_to_be_owed_after_the_look_keeps_the_result(
@@ -159,7 +159,7 @@ class RetentionContract(LedgerContract):
         lease = await finished(they, request_id="r1")
         clock.advance(14 * DAY_S)
         stale = await ledger.stale(limit=10)
-        await they.submit(request_id="r1", subscribers=("webhook:x",))
+        await they.submit(request_id="r1", subscribers=("webhook:https://x.example",))
 
         assert (await ledger.drop(stale, archived={})).results == ()
         assert (await they.result(lease.job_id)).value == {"frames": 24}
@@ -167,17 +167,17 @@ class RetentionContract(LedgerContract):
     async def test_a_message_goes_a_day_after_it_was_confirmed_and_is_never_owed_again(
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
-        lease = await finished(they, request_id="r1", subscribers=("webhook:x",))
-        msg_id = f"result:{lease.job_id}:webhook:x"
+        lease = await finished(they, request_id="r1", subscribers=("webhook:https://x.example",))
+        msg_id = f"result:{lease.job_id}:webhook:https://x.example"
         await ledger.confirm(msg_id)
         clock.advance(DAY_S - 1)
         assert (await drop(ledger)).messages == ()
         clock.advance(1)
         assert (await drop(ledger)).messages == (msg_id,)
 
-        await they.submit(request_id="r1", subscribers=("webhook:x", "webhook:y"))
+        await they.submit(request_id="r1", subscribers=("webhook:https://x.example", "webhook:https://y.example"))
 
-        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:y"]
+        assert list(await they.bodies()) == [f"result:{lease.job_id}:webhook:https://y.example"]
         assert await ledger.violations() == []
 
     async def test_a_job_goes_to_the_archive_with_all_that_is_known_of_it(

@@ -45,7 +45,7 @@ class SettleContract(LedgerContract):
     @pytest.mark.parametrize("outcome", [Outcome.SUCCESS, Outcome.PERMANENT])
     async def test_a_repeated_settle_gets_the_same_answer(self, they: Actors, ledger: Ledger, outcome: Outcome) -> None:
         """Else a lost reply would make the winner believe that it lost."""
-        lease = await they.running(subscribers=("webhook:x",))
+        lease = await they.running(subscribers=("webhook:https://x.example",))
         first = await settle(they, lease, outcome)
         before = (await they.row(lease.job_id), await they.result(lease.job_id), await ledger.events(lease.job_id))
 
@@ -117,7 +117,7 @@ class SettleContract(LedgerContract):
 
     async def test_a_late_attempt_does_not_touch_the_answer_of_the_winner(self, they: Actors) -> None:
         """C06, C07: one answer, of the attempt that the ledger names."""
-        late = await they.running(by="w1", subscribers=("webhook:x",))
+        late = await they.running(by="w1", subscribers=("webhook:https://x.example",))
         await they.expire_all()
         winner = await they.grant(late.job_id, by="w2")
         await they.succeed(winner, text="the winner's")
@@ -155,7 +155,7 @@ class SettleContract(LedgerContract):
     # --- failures ---
 
     async def test_a_permanent_failure_ends_the_job_once_and_says_why(self, they: Actors) -> None:
-        lease = await they.running(subscribers=("webhook:x",))
+        lease = await they.running(subscribers=("webhook:https://x.example",))
 
         settled = await they.fail(lease, Outcome.PERMANENT, "no such filter: sclae")
 
@@ -166,7 +166,7 @@ class SettleContract(LedgerContract):
         assert "no such filter: sclae" in result.error.message
         assert (await they.row(lease.job_id)).reason is Reason.PERMANENT
         assert (await they.budgets(lease.job_id))[Counter.FAILURES] == 1
-        assert "no such filter: sclae" in (await they.bodies())[f"result:{lease.job_id}:webhook:x"]
+        assert "no such filter: sclae" in (await they.bodies())[f"result:{lease.job_id}:webhook:https://x.example"]
 
     @pytest.mark.parametrize("outcome", FAULTS)
     async def test_a_fault_of_the_job_waits_2_4_8_seconds_and_then_ends_it(

@@ -87,7 +87,7 @@ class SubmitContract(LedgerContract):
         before = await they.row(first.job_id)
 
         with pytest.raises(Conflict) as caught:
-            await they.submit(request_id="r1", content="other", priority=9, subscribers=("webhook:x",))
+            await they.submit(request_id="r1", content="other", priority=9, subscribers=("webhook:https://x.example",))
 
         assert caught.value.job_id == first.job_id
         assert await they.row(first.job_id) == before
@@ -252,7 +252,7 @@ class SubmitContract(LedgerContract):
     async def test_what_no_machine_of_the_fleet_can_run_fails_at_once_by_name(self, they: Actors) -> None:
         await they.register("w1", capabilities=("ffmpeg",))
 
-        reply = await they.submit(needs=("ffmpeg", "gpu"), subscribers=("webhook:x",))
+        reply = await they.submit(needs=("ffmpeg", "gpu"), subscribers=("webhook:https://x.example",))
 
         assert reply.state is State.FAILED
         result = await they.result(reply.job_id)
@@ -260,7 +260,7 @@ class SubmitContract(LedgerContract):
         assert result.error is not None
         assert "gpu" in result.error.message
         assert "ffmpeg" not in result.error.message
-        assert list(await they.bodies()) == [f"result:{reply.job_id}:webhook:x"]
+        assert list(await they.bodies()) == [f"result:{reply.job_id}:webhook:https://x.example"]
 
 
 async def ended(they: Actors, job_id: str, outcome: Outcome | None) -> None:

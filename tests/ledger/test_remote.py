@@ -202,6 +202,25 @@ async def test_a_lost_reply_is_asked_for_again_where_that_changes_nothing() -> N
     assert server.asked == ["/v1/ledger/submit"] * 3
 
 
+async def test_what_may_have_been_done_is_still_so_when_nobody_listens_any_more() -> None:
+    """Killed between commit and reply: that later tries asked for nothing says nothing of the first one."""
+
+    def leave(_: str) -> bytes:
+        listening.close()
+        return b""
+
+    server = Server(leave)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    ledger = open_remote(url, SystemClock.open_system(), token="", tls=None, wait_s=0.1)
+
+    with pytest.raises(LedgerUnavailable, match="may or may not"):
+        await ledger.submit([REQUEST])
+
+    assert server.asked == ["/v1/ledger/submit"]
+    await ledger.close()
+
+
 async def test_a_lost_reply_of_a_cancel_is_not_asked_for_again_behind_the_callers_back() -> None:
     async with remote(lambda path: b"") as (ledger, server):
         with pytest.raises(LedgerUnavailable, match="may or may not"):

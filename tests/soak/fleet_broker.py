@@ -1,11 +1,13 @@
 """The broker of a fleet is killed, purged, frozen, or forgets everything, with 1 000 jobs queued and 20 running.
 
-Each job is started once: what lies in a broker are hints, and a worker that it does not hear asks the ledger.
+Each job is started once: what lies in a broker are hints, and a worker that it does not hear asks the ledger. Then it
+is restarted 20 times at moments of chance, gently or not, and each time a job goes through within half a minute.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +22,8 @@ QUEUED, RUNNING = 1_000, 20
 RUN_S = 20.0
 FROZEN_S = 15.0
 TIMEOUT_S = 900.0
+RESTARTS = 20
+PROBE_S = 30.0
 
 
 def kill(broker: RabbitMQ) -> None:
@@ -88,7 +92,23 @@ async def strike(fleet: Fleet, how: str, *, queued: int, running: int, run_s: fl
     )
 
 
-async def stand(folder: Path, broker: RabbitMQ, *, queued: int, running: int, run_s: float) -> None:
+async def restarted(fleet: Fleet, *, times: int, chance: random.Random) -> str:
+    """C21: so often, with jobs under way. What was seen, in words."""
+    assert fleet.broker is not None
+    slowest_s = 0.0
+    for n in range(times):
+        await fleet.submit_all("warmly", 20, restart=n)
+        await asyncio.sleep(chance.uniform(0, 3))
+        await asyncio.to_thread(chance.choice((fleet.broker.stop, fleet.broker.kill)))
+        await asyncio.to_thread(fleet.broker.start)
+        began_s = time.monotonic()
+        await fleet.ended(await fleet.submit("warmly", {"probe": n}), timeout_s=PROBE_S)
+        slowest_s = max(slowest_s, time.monotonic() - began_s)
+    count = await fleet.all_ended_once(timeout_s=TIMEOUT_S)
+    return f"{times} restarts: {count} jobs so far, {len(fleet.starts())} starts; a job took {slowest_s:.1f} s at most"
+
+
+async def stand(folder: Path, broker: RabbitMQ, *, queued: int, running: int, run_s: float, restarts: int) -> None:
     fleet = Fleet(folder, broker=broker)
     try:
         fleet.start_orchestrator()
@@ -98,6 +118,7 @@ async def stand(folder: Path, broker: RabbitMQ, *, queued: int, running: int, ru
         await asyncio.sleep(OLD_ENOUGH_S)  # what the broker itself needs
         for how in STRIKES:
             print(await strike(fleet, how, queued=queued, running=running, run_s=run_s), flush=True)
+        print(await restarted(fleet, times=restarts, chance=random.Random()), flush=True)
     finally:
         await fleet.end()
 
@@ -109,7 +130,8 @@ def main(minutes: float | None) -> int:
         broker.start()
         with tempfile.TemporaryDirectory() as folder:
             queued = max(20, int(QUEUED * share))
-            asyncio.run(stand(Path(folder), broker, queued=queued, running=RUNNING, run_s=RUN_S))
+            restarts = max(2, int(RESTARTS * share))
+            asyncio.run(stand(Path(folder), broker, queued=queued, running=RUNNING, run_s=RUN_S, restarts=restarts))
     finally:
         broker.remove()
     return 0

@@ -18,18 +18,14 @@ TROUBLE = ("timeout value used", "PRECONDITION_FAILED", "closing AMQP connection
 
 
 async def stand(folder: Path, broker: RabbitMQ, *, long_s: float, short_s: float) -> str:
-    """One long job, short ones one after the other meanwhile. What was seen, in words.
-
-    Args:
-        broker: One that has closed nothing yet.
-    """
+    """One long job, short ones one after the other meanwhile. What was seen, in words."""
     fleet = Fleet(folder, broker=broker)
-    before = len(broker.log)
     try:
         fleet.start_orchestrator()
         for _ in range(2):
             fleet.start_worker(slots=2)
         await fleet.ready(2)
+        before = len(broker.log)  # whoever asked whether it is up was thrown out
         began_s = time.monotonic()
         long = await fleet.submit("nap", {"seconds": long_s})
         spin = await fleet.submit("spin", {"seconds": long_s * 0.9})  # C20: job code that never lets go of anything

@@ -161,6 +161,27 @@ async def test_a_break_that_nobody_has_seen_is_shown_again(stage: Stage) -> None
     assert stage.fleet.breaks == 2
 
 
+async def test_epochs_that_could_not_begin_leave_nothing_behind(
+    stage: Stage, rabbitmq: RabbitMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try is an epoch of its own: a broker that is in trouble for an hour would be full of them."""
+    await stage.epoch(1)
+    with monkeypatch.context() as patched:
+        patched.setattr("planrun.transport.rabbitmq.fleet.Beats.consume", refuse)
+        for epoch in (2, 3):
+            with pytest.raises(TransportUnavailable):
+                await stage.fleet.begin_epoch(epoch)
+    await stage.epoch(4)
+
+    mine = stage.topology.beats(1, 4).name.rpartition(".")[0]
+    names = [name for name, *_ in await asyncio.to_thread(rabbitmq.queues) if name.startswith(f"{mine}.")]
+    assert names == [f"{mine}.4"]
+
+
+async def refuse(*_: object) -> None:
+    raise TransportUnavailable("as asked")
+
+
 async def test_a_purge_breaks_nothing(stage: Stage) -> None:
     await stage.join()
     await works(stage, epoch=1, job_id="before")

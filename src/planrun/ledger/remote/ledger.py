@@ -138,16 +138,18 @@ class RemoteLedger:
 
     async def _ask(self, question: _Question) -> Any:
         began_ms = self._clock.boot_ms()
+        doubt: _NoAnswer | None = None  # a try that may have done it
         for tries in itertools.count():
             try:
                 return self._read(await self._send(question), question.kind)
             except _NoAnswer as silence:
+                doubt = silence if doubt is None and not silence.is_unsent else doubt
                 pause_s = PAUSES_S[min(tries, len(PAUSES_S) - 1)]
                 is_patient = self._met and question.repeatable and question.way is Way.PLAIN
                 until_ms = began_ms + (self._wait_ms if is_patient else 0)
                 is_over = tries > 0 and self._clock.boot_ms() + pause_s * 1000 >= until_ms
                 if is_over or not (silence.is_unsent or (question.repeatable and silence.is_quick)):
-                    raise LedgerUnavailable(str(silence)) from None
+                    raise LedgerUnavailable(str(doubt or silence)) from None
             await self._clock.sleep(pause_s)
         raise AssertionError("unreachable")
 

@@ -41,7 +41,7 @@ class RabbitFleet:
         self._sender = Sender(Link(broker.url, clock, name="planrun orchestrator publishes"), clock)
         self._clock = clock
         self._beats: Beats | None = None
-        self._place = ""  # the queue of the epoch before
+        self._places: set[str] = set()  # queues of this epoch and of earlier ones
         self._breaks = 0
 
     # --- offers ---
@@ -73,6 +73,7 @@ class RabbitFleet:
         await self._end_beats()
         exchange, queue = self._topology.beat_exchange, self._topology.beats(self._generation, epoch)
         await declare(self._link, self._topology.dead)
+        self._places.add(queue.name)
         await declare(self._link, queue)
         channel = await self._link.channel(prefetch=BEATS_AT_ONCE)
         beats = Beats(channel, self._broke)
@@ -81,17 +82,20 @@ class RabbitFleet:
                 await channel.exchange_delete(exchange)
                 await channel.exchange_declare(exchange, exchange_type="fanout", durable=True)
                 await channel.queue_bind(queue.name, exchange)
-                if self._place not in (
-                    "",
-                    queue.name,
-                ):  # those of other orchestrators go when they were unused for long
-                    await channel.queue_delete(self._place)
-                self._place = queue.name
                 await beats.consume(queue.name)
         except TransportUnavailable:
             await beats.close()
             raise
         self._beats = beats
+        await self._forget_places(but=queue.name)
+
+    async def _forget_places(self, *, but: str) -> None:
+        """Delete those of earlier epochs, also of such as could not begin. Those of others go when unused for long."""
+        for place in self._places - {but}:
+            with suppress(TransportUnavailable):  # in the worst case it goes like those of others
+                async with self._link.borrowed() as channel, asking(f"deleting the queue {place}"):
+                    await channel.queue_delete(place)
+        self._places = {but}
 
     async def beats(self, *, timeout_s: float) -> Sequence[RenewRequest | Marker]:
         if self._beats is None or self._beats.is_over:
