@@ -18,6 +18,7 @@ from planrun.client import AsyncClient
 from planrun.config import place_of
 from planrun.core.life import State
 from planrun.core.messages import Failure
+from planrun.web.server import HttpServer, address_of, open_socket
 from tests.client.stand_in import open_world
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +55,18 @@ async def fill(url: str, folder: Path) -> dict[str, list[str]]:
 
 @contextmanager
 def served(url: str) -> Iterator[str]:
+    """The server as `planrun up` runs it, in this process. Yields its address."""
+    listening = open_socket("127.0.0.1:0", is_guarded=False, is_secure=False)
+    server = HttpServer(url, listening, token="")
+    server.start()
+    try:
+        yield address_of(listening).rstrip("/")
+    finally:
+        server.stop()
+
+
+@contextmanager
+def served_to_a_fleet(url: str) -> Iterator[str]:
     """An orchestrator, that serves what `planrun up` does, and the ledger itself. Yields its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         listen = f"127.0.0.1:{free.getsockname()[1]}"
@@ -88,7 +101,7 @@ def fuzz(folder: Path, *options: str) -> tuple[int, str]:
     """
     url = f"sqlite:///{folder}/ledger.db"
     jobs = asyncio.run(fill(url, folder))
-    with served(url) as address:
+    with served_to_a_fleet(url) as address:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli", "run", f"{address}/openapi.json"),

@@ -56,11 +56,14 @@ def arguments(job: str, namespace: str | None, incarnation: str) -> dict[str, di
         "drain": {"request": operator},
         "undrain": {"request": operator},
         "violations": {},
+        "rates": {},
+        "set_rate": {"kind": "x", "per_s": 1.0},
         "register": {"worker": {**WORKER, "incarnation": incarnation, "namespaces": [namespace or "*"]}},
         "worker": {"incarnation": incarnation},
         "offers": {"query": {"namespaces": [namespace or "*"], "handlers": [], "capabilities": [], "limit": 9}},
         "stopped": {"lease": lease, "who": ""},
         "live_tokens": {"tokens": [1]},
+        "bury_own": {"incarnation": incarnation, "secret": "s", "who": ""},
         "settle": {"request": {"lease": lease, "outcome": "success"}},
         "grant": {"request": grant},
         "grant_first": {"requests": [grant]},
@@ -140,6 +143,8 @@ async def test_no_verb_does_anything_in_a_namespace_that_is_not_the_caller_s(off
         "drains",
         "ended",
         "violations",
+        "rates",
+        "set_rate",
     ):
         reply = await office.ask(token, "POST", f"/v1/ledger/{verb}", foreign[verb])
         assert refused(reply) == (403, "foreign-namespace"), verb
