@@ -12,17 +12,20 @@ CODE := src tests docs models deploy $(wildcard bench examples)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test guards soak models bench docs packages requirements
+.PHONY: help setup demo fleet-demo check test guards soak models bench docs packages requirements
 
 help:  ## list the targets
 	@echo "planrun: long jobs that finish exactly once"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## make .venv with everything that the other targets need (they do it themselves)
 
 demo: $(READY)  ## watch a video render survive a kill, a freeze and a deploy (90 s)
-	@$(BIN)/python examples/demo/run.py
+	@$(BIN)/python -m examples.demo.run
+
+fleet-demo: $(READY)  ## watch each part of a fleet die and come back under a render (2-4 min; needs rabbitmq-server)
+	@$(BIN)/python -m examples.fleet_demo.run $(if $(KEEP),--keep)
 
 check: $(READY)  ## format, lint, types, import rules, house rules, core (under 1 min)
 	@$(BIN)/ruff format --check --quiet $(CODE) $(TENANTS) || { echo "run: $(BIN)/ruff format $(CODE) $(TENANTS)"; exit 1; }

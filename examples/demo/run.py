@@ -7,6 +7,7 @@ that is printed is looked up in the ledger or measured first; one that does not 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -14,27 +15,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import av
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from examples.demo.film import CLIP, CREDITS, make_film, played
 from planrun import Client, PlanrunError
 from planrun.core.messages import AttemptRow, JobRow
-from renderbox import ffmpeg
 
-CLIP = Path(__file__).with_name("bigbuckbunny.mp4")
-CLIP_PICTURES, SAMPLE_PICTURES = 132, 30
 CALLERS = ("browser", "share-page", "phone")
 LEASE_S = 3.0
 RENDER_S = 14.0  # how long the render should take if nobody disturbed it
-TIMES_MIN, TIMES_MAX = 4, 40
 PATIENCE_S = 120.0
 
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 120)
@@ -70,11 +68,16 @@ class Demo:
         self.claims += 1
         console.print(f"   [green]✓[/] {escape(claim)}")
 
-    def start(self, name: str, *command: str) -> None:
-        """Run a planrun command in a process of its own; see `answered_to` and `printed_by`."""
+    def start(self, name: str, *command: str, url: str = "", environment: Mapping[str, str] | None = None) -> None:
+        """Run a planrun command in a process of its own; see `answered_to` and `printed_by`.
+
+        Args:
+            url, environment: Where that process shall differ from the others.
+        """
         with (self.folder / f"{name}.out").open("wb") as out, (self.folder / f"{name}.log").open("wb") as log:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "planrun.cli", *command, "--url", self.url],
+                [sys.executable, "-m", "planrun.cli", *command, "--url", url or self.url],
+                env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
@@ -161,42 +164,15 @@ class Watched:
         return f"attempt {row.attempt} on {row.worker}: {row.message}" if row.worker else f"attempt {row.attempt} waits"
 
 
-def make_film(demo: Demo) -> tuple[Path, str]:
-    """Repeat the clip until its render takes long enough to be disturbed. Returns the film and x264's preset."""
-    preset, times = "veryfast", times_for("veryfast")
-    if not TIMES_MIN <= times <= TIMES_MAX:
-        preset = "ultrafast" if times < TIMES_MIN else "slower"
-        times = min(max(times_for(preset), TIMES_MIN), TIMES_MAX)
-    film = demo.folder / "film.mp4"
-    run("-stream_loop", times - 1, "-i", CLIP, "-c", "copy", film)
-    demo.tell(f"The film: a scene of Big Buck Bunny, (c) Blender Foundation, CC BY 3.0, {times} times over.")
-    return film, preset
+def ask(demo: Demo, film: Path, preset: str, route: Callable[[str], str]) -> str:
+    """Three processes submit the same key at once, and wait. Returns the job.
 
-
-def times_for(preset: str) -> int:
-    """How often the clip fits into the wanted render time on this machine."""
-    best_s = min(sample_s(preset) for _ in range(2))  # a machine busy only now must not make the film too short
-    return round(RENDER_S * SAMPLE_PICTURES / best_s / CLIP_PICTURES)
-
-
-def sample_s(preset: str) -> float:
-    began_s = time.monotonic()
-    chain = ("-frames:v", SAMPLE_PICTURES, "-vf", "scale=1920:1080", "-c:v", "libx264", "-preset", preset)
-    run("-i", CLIP, *chain, "-f", "null", "-")
-    return time.monotonic() - began_s
-
-
-def run(*arguments: object) -> None:
-    subprocess.run([ffmpeg.find().path, "-nostdin", "-v", "error", *map(str, arguments)], check=True)
-
-
-def ask(demo: Demo, film: Path, preset: str) -> str:
-    """Three processes submit the same key at once, and wait. Returns the job."""
+    Args:
+        route: Where each of them is told the answer.
+    """
     demo.step(1, "Three ask for the same preview at once: a browser, a share page, a phone")
-    (demo.folder / "inbox").mkdir()
     for who in CALLERS:
-        told = shlex.join(["tee", "-a", str(demo.folder / "inbox" / who)])
-        asked = ["--input", f"upload={film}", "--key", "film/preview", "--who", who, "--notify", f"command:{told}"]
+        asked = ["--input", f"upload={film}", "--key", "film/preview", "--who", who, "--notify", route(who)]
         demo.start(who, "submit", "preview", f"preset={preset}", *asked, "--wait", "--json")
     until("all three are told their job", lambda: all(demo.printed_by(who) for who in CALLERS))
     words = [demo.printed_by(who).split() for who in CALLERS]
@@ -205,6 +181,11 @@ def ask(demo: Demo, film: Path, preset: str) -> str:
     (job_id,) = {word[0] for word in words}
     demo.hold("one job: one made it, two joined it", sorted(word[1] for word in words) == ["joined", "joined", "new"])
     return job_id
+
+
+def into_inbox(demo: Demo, who: str) -> str:
+    (demo.folder / "inbox").mkdir(exist_ok=True)
+    return f"command:{shlex.join(['tee', '-a', str(demo.folder / 'inbox' / who)])}"
 
 
 def check_resumed(demo: Demo, job: Watched, attempt: int) -> None:
@@ -259,9 +240,10 @@ def freeze(demo: Demo, job: Watched) -> None:
     demo.hold("the stale attempt is refused: it stopped, and nothing of it is visible", job.goes_on_in(3))
 
 
-def deploy(demo: Demo, job: Watched) -> None:
-    demo.step(4, "A deploy: a worker of the new release starts, the old ones get SIGTERM")
-    old = [name for name, process in demo.processes.items() if process.poll() is None and name not in CALLERS]
+def deploy(demo: Demo, job: Watched, number: int = 4) -> None:
+    attempt = job.row().attempt
+    demo.step(number, "A deploy: a worker of the new release starts, the old ones get SIGTERM")
+    old = [name for name, process in demo.processes.items() if process.poll() is None and name.startswith("worker")]
     demo.start_worker("release-2")
     until("the new worker is ready", lambda: "release-2" in (one.name for one in job.client.workers()))
     job.until_one_more_is_safe()
@@ -269,15 +251,15 @@ def deploy(demo: Demo, job: Watched) -> None:
     at_ms = time.time() * 1000
     for name in old:
         demo.processes[name].terminate()
-    until("the job is handed over", lambda: job.goes_on_in(4))
-    third, fourth, after = job.attempt(3), job.attempt(4), job.row()
-    assert third and fourth
-    gap_s = (fourth.granted_at_ms - at_ms) / 1000
+    until("the job is handed over", lambda: job.goes_on_in(attempt + 1))
+    old_one, new_one, after = job.attempt(attempt), job.attempt(attempt + 1), job.row()
+    assert old_one and new_one
+    gap_s = (new_one.granted_at_ms - at_ms) / 1000
     demo.hold(
-        f"{third.worker} left a checkpoint and handed the job to {fourth.worker} within {gap_s:.2f} s",
-        third.outcome == "released" and fourth.worker == "release-2",
+        f"{old_one.worker} left a checkpoint and handed the job to {new_one.worker} within {gap_s:.2f} s",
+        old_one.outcome == "released" and new_one.worker == "release-2",
     )
-    check_resumed(demo, job, 4)
+    check_resumed(demo, job, attempt + 1)
     demo.hold(
         "a deploy is nobody's fault: no failure and no loss was counted",
         (after.failures, after.losses, after.handbacks) == (before.failures, before.losses, before.handbacks + 1),
@@ -302,15 +284,7 @@ def answer(demo: Demo, job: Watched, film: Path) -> Path:
     until("the messages arrive", lambda: all(inbox.exists() and inbox.stat().st_size for inbox in inboxes))
     told = [inbox.read_text().count(f'"{job.job_id}"') for inbox in inboxes]
     demo.hold("each of the three was notified once", told == [1, 1, 1])
-    with av.open(str(film)) as source, av.open(str(preview)) as made:
-        picture = made.streams.video[0]
-        length_s, wanted_s = (made.duration or 0) / 1e6, (source.duration or 0) / 1e6
-        made.seek(round((length_s - 1) * 1e6))
-        pictures = sum(1 for _ in made.decode(video=0))
-        plays = (picture.width, picture.height) == (1920, 1080) and abs(length_s - wanted_s) < 0.5 and pictures > 10
-    demo.hold(
-        f"it plays: {picture.width}x{picture.height}, {length_s:.1f} s of {wanted_s:.1f} s, to the last picture", plays
-    )
+    demo.hold(*played(film, preview))
     return preview
 
 
@@ -364,9 +338,10 @@ def play(demo: Demo) -> Path:
         for name in ("worker-1", "worker-2"):
             demo.start_worker(name)
         with console.status("[dim]measuring this machine[/]"):
-            film, preset = make_film(demo)
+            film, preset, times = make_film(demo.folder, RENDER_S)
+        demo.tell(CREDITS.format(times=times))
         until("the workers are ready", lambda: len(client.workers()) == 2)
-        job = Watched(client, ask(demo, film, preset))
+        job = Watched(client, ask(demo, film, preset, partial(into_inbox, demo)))
         kill(demo, job)
         freeze(demo, job)
         deploy(demo, job)

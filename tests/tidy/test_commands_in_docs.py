@@ -10,7 +10,7 @@ from tests.tidy.tree import ROOT, texts
 
 SHELL = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
+TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 IN_PROSE = re.compile(r"`(--[a-z][a-z-]*)")
 IN_COMMAND = re.compile(r"\bplanrun [a-z].*")
 OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")

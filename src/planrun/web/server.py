@@ -66,7 +66,7 @@ def open_socket(listen: str, *, is_guarded: bool, is_secure: bool) -> socket.soc
         listening.close()
         raise Invalid(
             f"--listen {listen}: {(error.strerror or str(error)).lower()}; choose another with --listen HOST:PORT, "
-            "or go without the HTTP API with --no-http"
+            "or none with planrun up --no-http"
         ) from None
     return listening
 
