@@ -106,7 +106,7 @@ class OutboxContract(LedgerContract):
     async def test_callers_who_come_while_it_ends_are_each_owed_the_one_answer(self, they: Actors) -> None:
         """C59: some join, some are answered; nobody falls between."""
         lease = await they.running(key="k")
-        routes = [f"webhook:{n}" for n in range(20)]
+        routes = [f"webhook:https://app{n}.example" for n in range(20)]
         calls = [they.submit(key="k", subscribers=(route,)) for route in routes]
         replies = await asyncio.gather(*calls[:10], they.succeed(lease), *calls[10:])
 

@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.needs(NEEDS), pytest.mark.slow, pytest.mark.timeout(24
 @pytest.mark.anyio
 async def test_jobs_longer_than_the_brokers_patience_start_once(tmp_path: Path, rabbitmq: RabbitMQ) -> None:
     """C01, C02, C20: the offer was acknowledged before the job began, so there is nothing to lose patience with."""
-    await asyncio.to_thread(rabbitmq.set_consumer_timeout, 2_000)
+    await asyncio.to_thread(rabbitmq.set_consumer_timeout, 3_000)
     try:
-        print(await fleet_patience.stand(tmp_path, rabbitmq, long_s=6, short_s=0.1))
+        print(await fleet_patience.stand(tmp_path, rabbitmq, long_s=8, short_s=0.1))
     finally:
         await asyncio.to_thread(rabbitmq.set_consumer_timeout, CONSUMER_TIMEOUT_MS)
 
