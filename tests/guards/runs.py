@@ -95,6 +95,9 @@ def run_all(guards: Sequence[Fence], folder: Path, *, at_once: int) -> Iterator[
     try:
         while running:
             red += _look_at_whole(_wait(running))
+        if red:  # what fails beside others may hold alone
+            running.append(_start(free[0], None, red))
+            red = _look_at_whole(_wait(running))
         while waiting or running:
             while waiting and free:
                 guard, copy = waiting.pop(), free.pop()
