@@ -9,6 +9,7 @@ in a folder of the user's cache, one for each such address.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from planrun.core.errors import Invalid
-from planrun.core.names import digest
 
 TRUSTED = "?filesystem=trusted"  # at the end of an address: the ledger may lie on a filesystem that looks shared
 URL_VARIABLE = "PLANRUN_URL"
@@ -174,7 +174,10 @@ def _remote_place(url: str, environment: Mapping[str, str]) -> Place:
         raise Invalid(f"{url}: write http(s)://HOST:PORT of an orchestrator")
     url = url.rstrip("/")
     cache = Path(environment.get(CACHE_VARIABLE) or "~/.cache").expanduser()
-    return Place(cache.absolute() / "planrun" / f"{parts.hostname}-{digest(url)[:8]}" / "remote", url=url)
+    return Place(
+        cache.absolute() / "planrun" / f"{parts.hostname}-{hashlib.sha256(url.encode()).hexdigest()[:8]}" / "remote",
+        url=url,
+    )
 
 
 def url_from(given: str | None, environment: Mapping[str, str] = os.environ) -> str:

@@ -12,7 +12,7 @@ from tests.e2e.test_cli import Planrun, folder, planrun, started, strict_json
 
 __all__ = ["folder", "planrun"]
 
-FOR_EVER = {"worker", "up"}  # they print nothing to read: their log is stderr
+FOR_EVER = {"orchestrator", "worker", "up"}  # they print nothing to read: their log is stderr
 
 # verb → how it is called here, on two jobs that ended (r1, r2) and one that waits (r3)
 CALLS = {
