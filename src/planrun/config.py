@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from planrun.core.access import token_id_of
 from planrun.core.errors import Invalid
 
 TRUSTED = "?filesystem=trusted"  # at the end of an address: the ledger may lie on a filesystem that looks shared
@@ -195,7 +196,22 @@ def token_from(environment: Mapping[str, str] = os.environ) -> str:
     if token and not (len(token) >= TOKEN_CHARS_MIN and token.isascii() and token.isprintable() and " " not in token):
         raise Invalid(
             f"{TOKEN_VARIABLE}: use at least {TOKEN_CHARS_MIN} ASCII characters without spaces, "
-            "such as the output of: openssl rand -hex 16"
+            "such as the output of: openssl rand -hex 16; for an orchestrator, what `planrun token create` has shown"
+        )
+    return token
+
+
+def secret_from(environment: Mapping[str, str] = os.environ) -> str:
+    """The secret that a server asks for, and that opens everything; empty: it has none.
+
+    Raises:
+        Invalid: As `token_from`, or it is a caller's token: it would open everything, also once it is revoked.
+    """
+    token = token_from(environment)
+    if token_id_of(token) is not None:
+        raise Invalid(
+            f"{TOKEN_VARIABLE} is a token that `planrun token create` has made, for a caller; unset it here: "
+            "whoever serves the ledger knows its tokens"
         )
     return token
 

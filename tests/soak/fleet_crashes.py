@@ -48,7 +48,7 @@ WORKER: Mapping[str, Outcome] = {
 # Steps of an orchestrator that is killed there and started again.
 ORCHESTRATOR: Mapping[str, Outcome] = {
     "grant:written": Outcome(1, 1),  # not granted: the offer comes again
-    "grant_first:answering": Outcome(2, 1),  # nobody hears of it, for as long as a worker asks: one lease
+    "grant_first:answering": Outcome(2, 1),  # it is away for longer than this short lease; else the same token: none
     "standing:answering": Outcome(1, 1),
     "settle:written": Outcome(1, 1),  # not settled: asked for again
     "settle:answering": Outcome(1, 1),  # settled: answered the same again

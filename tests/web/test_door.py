@@ -7,7 +7,8 @@ import socket
 
 import pytest
 
-from planrun.config import token_from
+from planrun.config import secret_from, token_from
+from planrun.core.access import token_text
 from planrun.core.errors import Invalid
 from planrun.web.door import is_own_name
 from planrun.web.server import address_of, open_socket
@@ -116,3 +117,13 @@ async def test_a_reply_in_two_writes_is_not_held_back_for_an_acknowledgement() -
 def test_what_is_no_address_of_this_box_is_refused(listen: str) -> None:
     with pytest.raises(Invalid, match="--listen"):
         open_socket(listen, is_guarded=True, is_secure=True)
+
+
+def test_a_caller_s_token_is_no_secret_of_a_server() -> None:
+    """It would open everything, and go on doing so once it is revoked."""
+    made = token_text("ab" * 40)
+
+    with pytest.raises(Invalid, match="unset it here"):
+        secret_from({"PLANRUN_TOKEN": made})
+    assert token_from({"PLANRUN_TOKEN": made}) == made
+    assert secret_from({"PLANRUN_TOKEN": "0123456789abcdef"}) == "0123456789abcdef"

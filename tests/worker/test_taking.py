@@ -171,8 +171,10 @@ class Answering:
 
     def __init__(self, *answers: Granted | Refused | Exception) -> None:
         self.answers = list(answers)
+        self.nonces: list[str] = []
 
-    async def grant_first(self, _: Sequence[GrantRequest]) -> Granted | Refused:
+    async def grant_first(self, requests: Sequence[GrantRequest]) -> Granted | Refused:
+        self.nonces.append(requests[0].nonce)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -237,16 +239,64 @@ async def test_an_unanswered_grant_is_asked_for_again_and_then_the_offer_goes_ba
     assert offer.said == ["back"]
 
 
-async def test_an_offer_of_what_has_just_ended_here_is_dropped_without_a_question() -> None:
-    class Repeating:
-        async def offers(self, _: int) -> list[Told]:
-            return [again, other]
+class Line:
+    """A transport that hands out these offers at each look."""
 
-    again, other = Told("b"), Told("c")
+    def __init__(self, *offers: Told) -> None:
+        self.line = offers
+
+    async def offers(self, _: int) -> list[Told]:
+        return list(self.line)
+
+
+@pytest.mark.parametrize("comes_again", [True, False])
+async def test_a_grant_whose_reply_got_lost_is_asked_for_by_the_same_name_while_its_lease_may_run(
+    comes_again: bool,
+) -> None:
+    gone = LedgerUnavailable("gone")
+    ledger, clock, line = Answering(gone, gone, gone, GRANTED), ManualClock(), Line()
+    taking = Taking(cast("Ledger", ledger), cast("WorkerTransport", line), clock, WorkerOptions(modules=()), "w1")
+    asked_ms = clock.boot_ms()
+    with pytest.raises(LedgerUnavailable):
+        await taking.grant(taking.asking([Told("b")]))
+    clock.advance(7)
+    if comes_again:
+        line.line = (Told("b"),)
+
+    [offer] = await taking.offers(1)
+    taken = await taking.grant(taking.asking([offer]))
+
+    assert taken == Taken(GRANTED, asked_ms)
+    assert len(set(ledger.nonces)) == 1
+    assert await taking.offers(1) == list(line.line)
+
+
+async def test_a_lease_that_nobody_can_have_any_more_is_not_asked_for_again() -> None:
+    gone, clock = LedgerUnavailable("gone"), ManualClock()
     taking = Taking(
-        cast("Ledger", None), cast("WorkerTransport", Repeating()), ManualClock(), WorkerOptions(modules=()), "w1"
+        cast("Ledger", Answering(gone, gone, gone)),
+        cast("WorkerTransport", Line()),
+        clock,
+        WorkerOptions(modules=(), lease_s=60),
+        "w1",
     )
+    with pytest.raises(LedgerUnavailable):
+        await taking.grant(taking.asking([Told("b")]))
+
+    clock.advance(61)
+
+    assert await taking.offers(1) == []
+
+
+async def test_an_offer_of_what_has_just_ended_here_is_dropped_without_a_question_and_later_is_not() -> None:
+    """Later it is another job of that name: a ledger was restored, and the job submitted again."""
+    again, other, clock = Told("b"), Told("c"), ManualClock()
+    line = cast("WorkerTransport", Line(again, other))
+    taking = Taking(cast("Ledger", None), line, clock, WorkerOptions(modules=()), "w1")
     taking.remember(GRANTED.lease)
 
     assert await taking.offers(2) == [other]
     assert (again.said, other.said) == (["done"], [])
+
+    clock.advance(31)
+    assert await taking.offers(2) == [again, other]

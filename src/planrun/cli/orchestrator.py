@@ -18,7 +18,7 @@ from planrun.cli.asking import Flag, Url, with_keyring
 from planrun.cli.exits import Exit
 from planrun.cli.listening import LISTEN, ListenFlags
 from planrun.client import AsyncClient
-from planrun.config import token_from, url_from
+from planrun.config import secret_from, url_from
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.service import Overseer
 from planrun.wiring import open_keyring
@@ -86,7 +86,7 @@ def orchestrator(
     )
     logging.basicConfig(format="planrun: %(message)s")
     logging.getLogger("planrun").setLevel(logging.INFO)
-    token = token_from()
+    token = secret_from()
 
     from planrun.web.server import open_socket  # noqa: PLC0415 - not everybody has its packages
 

@@ -18,7 +18,7 @@ from planrun.cli.exits import Exit
 from planrun.cli.listening import LISTEN, ListenFlags, without_listening
 from planrun.cli.worker import WorkerFlags
 from planrun.client import AsyncClient
-from planrun.config import file_of, token_from, url_from
+from planrun.config import file_of, secret_from, url_from
 from planrun.core.errors import Invalid
 from planrun.wiring import open_store
 
@@ -85,7 +85,7 @@ def _open_api(url: str, flags: ListenFlags) -> HttpServer | None:
             raise Invalid(missing) from None
         say(missing)
         return None
-    token = token_from()
+    token = secret_from()
     is_guarded = bool(token) or bool(with_keyring(url, lambda keyring: keyring.access_tokens()))
     tls = flags.tls
     is_secure = tls is not None or flags.insecure_http

@@ -99,7 +99,8 @@ class Call:
             return
         what = f"the namespace {namespace!r:.80}" if namespace else "all namespaces"
         own = ", ".join(sorted(bearer.namespaces))
-        raise Refused(FOREIGN_NAMESPACE, f"this takes a token for {what}, yours is for {own}")
+        else_do = "; name one of those (--namespace)" if namespace else ""
+        raise Refused(FOREIGN_NAMESPACE, f"this takes a token for {what}, yours is for {own}{else_do}")
 
     async def job(self, namespace: str | None) -> AsyncJobHandle:
         """The job in the path, by its id or a request id. One of a namespace that is not the caller's is unknown.

@@ -70,7 +70,7 @@ class Guard:
         scheme, _, text = authorization.partition(" ")
         text = text.strip()
         if scheme.lower() != "bearer":
-            raise _refusal("send the header Authorization: Bearer TOKEN")
+            raise _refusal("send the header Authorization: Bearer TOKEN (planrun's own programs: set PLANRUN_TOKEN)")
         if self._secret and hmac.compare_digest(text.encode(), self._secret):
             return ANYBODY
         token_id = token_id_of(text)

@@ -14,6 +14,7 @@ from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.kinds import Kind
 from planrun.core.messages import Granted, GrantRequest, Lease, Refused
+from planrun.core.offers import Offer
 from planrun.ledger.contract import Ledger
 from planrun.transport.contract import Delivery, WorkerTransport
 from planrun.trip import trip
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 
 TRIED_AT_ONCE = 4
 LOOKED_S = 0.05
+ENDED_MS = 30_000  # a repeated offer comes within seconds; later the ledger is asked, which knows better
 STRANGE = ("unknown", "ahead")  # evidence that the ledger was rolled back, or a message of somebody else
 NOT_ME = ("not-ready",)  # others may have it
 
@@ -49,6 +51,22 @@ class Asking(NamedTuple):
     requests: Sequence[GrantRequest]
 
 
+class Undecided(NamedTuple):
+    """A grant that was asked for and not answered: it is asked for again by the same name, and so granted once.
+
+    Attributes:
+        asked_ms: When that was done first, boottime: from then on a lease may have run.
+    """
+
+    offer: Offer
+    nonce: str
+    asked_ms: int
+
+    async def done(self, lease: Lease | None = None) -> None: ...
+    async def back(self) -> None: ...
+    async def strange(self, why: str) -> None: ...
+
+
 class Taking:
     """Offers and grants of one worker."""
 
@@ -60,7 +78,8 @@ class Taking:
         self._clock = clock
         self._incarnation = incarnation
         self._lease_ms = options.lease_ms
-        self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._ended: OrderedDict[tuple[str, int], int] = OrderedDict()  # since when, boottime
+        self._undecided: dict[tuple[str, int], Undecided] = {}
         self._wanted: set[tuple[str, int]] = set()  # by slots that are being answered right now
         self._ended_max = options.dedup_size
 
@@ -70,7 +89,11 @@ class Taking:
         Raises:
             LedgerUnavailable: It cannot be read now.
         """
-        return await self._fresh(await self._transport.offers(free))
+        oldest_ms = self._clock.boot_ms() - self._lease_ms
+        self._undecided = {key: each for key, each in self._undecided.items() if each.asked_ms > oldest_ms}
+        arrived = await self._fresh(await self._transport.offers(free))
+        again = {_key(each) for each in arrived}
+        return [*(each for key, each in self._undecided.items() if key not in again), *arrived]
 
     async def glance(self) -> list[Delivery]:
         """What could follow a job that is about to end. Raises as above."""
@@ -80,7 +103,7 @@ class Taking:
         """Without those that have just ended here."""
         fresh = []
         for delivery in deliveries:
-            if _key(delivery) in self._ended:
+            if self._clock.boot_ms() < self._ended.get(_key(delivery), -ENDED_MS) + ENDED_MS:
                 await delivery.done()
             else:
                 fresh.append(delivery)
@@ -98,12 +121,16 @@ class Taking:
                 job_id=delivery.offer.job_id,
                 attempt=delivery.offer.attempt,
                 incarnation=self._incarnation,
-                nonce=self._clock.new_id(),
+                nonce=self._nonce(delivery),
                 lease_ms=self._lease_ms,
             )
             for delivery in deliveries
         ]
         return Asking(deliveries, requests)
+
+    def _nonce(self, delivery: Delivery) -> str:
+        before = self._undecided.get(_key(delivery))
+        return self._clock.new_id() if before is None else before.nonce
 
     async def grant(self, asking: Asking) -> Taken | None:
         """Ask, and say of each offer what became of it. An unanswered call is made again, and grants once.
@@ -111,16 +138,20 @@ class Taking:
         Raises:
             LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
         """
-        asked_ms = self._clock.boot_ms()
+        asked_ms = self._asked_ms(asking)
         trip("grant:asking")
         try:
             answer = await self._ask(asking.requests)
         except BaseException:
+            for delivery, request in zip(asking.deliveries, asking.requests, strict=True):
+                self._undecided[_key(delivery)] = Undecided(delivery.offer, request.nonce, asked_ms)
             await give_back(asking.deliveries)
             raise
         finally:
             self._wanted.discard(_key(asking.deliveries[0]))
         trip("grant:answered")
+        for delivery in asking.deliveries:
+            self._undecided.pop(_key(delivery), None)
         first, *others = asking.deliveries
         if isinstance(answer, Refused):  # the first one's reason; of the others nothing is known
             log.debug("job %s attempt %d: %s", first.offer.job_id, first.offer.attempt, answer.why)
@@ -133,6 +164,11 @@ class Taking:
         trip("grant:acknowledged")
         return Taken(answer, asked_ms)
 
+    def _asked_ms(self, asking: Asking) -> int:
+        """When this was asked for first: trust in a lease counts from there."""
+        known = [self._undecided[key].asked_ms for key in map(_key, asking.deliveries) if key in self._undecided]
+        return min([self._clock.boot_ms(), *known])
+
     async def _ask(self, requests: Sequence[GrantRequest]) -> Granted | Refused:
         for _ in range(2):
             with suppress(LedgerUnavailable):
@@ -141,7 +177,7 @@ class Taking:
 
     def remember(self, lease: Lease) -> None:
         """A short memory of what just ended here, so that a repeated offer is dropped before any work."""
-        self._ended[lease.job_id, lease.attempt] = None
+        self._ended[lease.job_id, lease.attempt] = self._clock.boot_ms()
         while len(self._ended) > self._ended_max:
             self._ended.popitem(last=False)
 
