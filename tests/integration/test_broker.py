@@ -86,3 +86,25 @@ async def test_short_jobs_never_wait_behind_a_long_one_and_a_cancel_is_heard_at_
 
     await fleet.until(is_stopped, "the canceled job has stopped")
     assert boottime() - canceled_s < 5  # a heartbeat would be every two seconds; a lease is six
+
+
+async def test_workers_follow_a_fleet_to_another_broker_and_what_runs_goes_on(fleet: Fleet) -> None:
+    running = await fleet.submit("nap", {"seconds": 20})
+    await fleet.started(running, 1)
+    other = await asyncio.to_thread(RabbitMQ)
+    try:
+        await asyncio.to_thread(other.start)
+        assert fleet.broker is not None and fleet.orchestrator is not None
+        await asyncio.to_thread(fleet.broker.stop)
+        try:
+            fleet.orchestrator.process.terminate()
+            fleet.orchestrator.wait()
+            first, fleet.broker = fleet.broker, other
+            fleet.start_orchestrator()
+            job = await fleet.submit("nap", {"seconds": 0})
+
+            await every_job_ended_once(fleet, [running, job])
+        finally:
+            await asyncio.to_thread(first.start)
+    finally:
+        await asyncio.to_thread(other.remove)

@@ -11,7 +11,16 @@ from pathlib import Path
 from types import ModuleType
 
 from planrun.clock import Clock, SystemClock
-from planrun.config import Place, file_of, place_of, s3_access_with, s3_endpoint_from, store_from, token_from
+from planrun.config import (
+    Place,
+    broker_from,
+    file_of,
+    place_of,
+    s3_access_with,
+    s3_endpoint_from,
+    store_from,
+    token_from,
+)
 from planrun.core.errors import Invalid, StorageError
 from planrun.core.fleet import Fleet
 from planrun.core.flows import lane_of
@@ -233,8 +242,15 @@ def open_transport(
     if broker:
         rabbitmq = rabbitmq_ends()
         told = rabbitmq.broker_at(broker, broker_prefix)
+
+        async def moved() -> str:
+            """The fleet's broker by now: an orchestrator was started with another one."""
+            now = broker_from((await join_fleet(ledger)).broker) or broker
+            url: str = rabbitmq.broker_at(now, broker_prefix).url
+            return url
+
         worker: WorkerTransport = rabbitmq.RabbitWorker(
-            told, ledger, clock, incarnation=row.incarnation, lane=lane_of(row)
+            told, ledger, clock, incarnation=row.incarnation, lane=lane_of(row), moved=moved
         )
         return worker
     query = OfferQuery(

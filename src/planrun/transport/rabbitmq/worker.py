@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from aiormq import Channel
@@ -45,10 +45,12 @@ class RabbitWorker:
         *,
         incarnation: str,
         lane: str,
+        moved: Callable[[], Awaitable[str]] | None = None,
         slot_wait_s: float = SLOT_WAIT_S,
     ) -> None:
         """
         Args:
+            moved: As in `Link`.
             slot_wait_s: How long an offer may be held here, unacknowledged; far below the broker's own patience.
         """
         self._topology = broker.topology
@@ -56,8 +58,8 @@ class RabbitWorker:
         self._clock = clock
         self._lane = self._topology.offers(lane)
         self._control = self._topology.control(incarnation)
-        self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes")
-        self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes"), clock)
+        self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes", moved=moved)
+        self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes", moved=moved), clock)
         self._news = asyncio.Event()
         self._intake = Intake(
             self._lane.name, slot_wait_s=slot_wait_s, put_aside=self._put_aside, on_news=self._news.set
