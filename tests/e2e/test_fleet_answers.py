@@ -98,7 +98,9 @@ def test_a_route_that_the_orchestrator_could_not_send_to_is_refused(
 
 
 def test_a_pattern_that_allows_nothing_is_said_at_once(fleet: FleetOfOneBox) -> None:
-    process = fleet.start("orchestrator", "--url", fleet.file, "--allow-webhook", "https://app.example")
+    process = fleet.start(
+        "orchestrator", "--url", fleet.file, "--listen", "127.0.0.1:0", "--allow-webhook", "https://app.example"
+    )
 
     assert process.wait(30) == 2
     assert "allows nothing: write a name such as app.internal" in fleet.log("orchestrator")

@@ -15,7 +15,7 @@ from tests.web.fuzzing import fuzz
 @pytest.mark.timeout(300)
 def test_no_random_call_brings_it_out_of_step(tmp_path: Path) -> None:
     """The same calls every time; `make soak SCRIPT=http_fuzz` makes others."""
-    code, said = fuzz(tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "2", "--generation-deterministic")
+    code, said = fuzz(tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "5", "--generation-deterministic")
 
     assert code == 0, said
     routes = len(EVERY_ROUTE) - 2 + len(VERBS)  # all but the description itself, and each verb of the ledger

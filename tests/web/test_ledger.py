@@ -96,6 +96,8 @@ async def test_numbers_that_no_ledger_can_hold_and_empty_questions_are_refused(h
 
     assert refused(await http.post("/v1/ledger/standing", json={"lease": lease, "intent": []})) == (422, "invalid")
     assert refused(await http.post("/v1/ledger/grant_first", json={"requests": []})) == (422, "invalid")
+    worker = {"incarnation": "w1", "name": "w1", "host": "h", "slots": 1, "state": "tired"}
+    assert refused(await http.post("/v1/ledger/register", json={"worker": worker})) == (422, "invalid")
 
 
 async def test_a_body_without_an_end_is_too_large(http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

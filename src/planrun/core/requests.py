@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrun.core.errors import Invalid
 from planrun.core.inputs import FETCHED, check_fetched
-from planrun.core.messages import SubmitRequest
+from planrun.core.messages import SubmitRequest, WorkerRow
 from planrun.core.routes import check_route
 from planrun.core.spelling import CAPABILITY_RULE, NAME_RULE, is_capability, is_name
 from planrun.core.values import check_json
@@ -13,6 +13,7 @@ KEY_CHARS_MAX = 512
 PRIORITY_MAX = 2**31 - 1
 PARAMS_BYTES_MAX = 256 * 1024
 SECONDS_MAX = 1e10
+WORKER_STATES = ("ready", "draining", "broken", "gone")
 
 
 def check_request(request: SubmitRequest) -> None:
@@ -31,6 +32,15 @@ def check_request(request: SubmitRequest) -> None:
     for route in request.subscribers:
         check_route(route)
     check_json(request.params, bytes_max=PARAMS_BYTES_MAX, what="params")
+
+
+def check_worker(row: WorkerRow) -> None:
+    """
+    Raises:
+        Invalid: No worker is like that; says what.
+    """
+    if row.state not in WORKER_STATES:
+        raise Invalid(f"state {row.state!r:.80}: use {', '.join(WORKER_STATES)}")
 
 
 def _check_texts(request: SubmitRequest) -> None:

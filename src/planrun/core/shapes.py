@@ -25,6 +25,8 @@ def schemas_of(kinds: Iterable[type[msgspec.Struct]], *, types: Iterable[Any] = 
 def shape_of(kind: Any) -> dict[str, Any]:
     """Of any type; structs are named."""
     (shape,), _ = msgspec.json.schema_components([kind], ref_template=REF)
+    if "prefixItems" in shape:  # not every reader of OpenAPI knows tuples by place
+        shape["items"] = {"anyOf": shape.pop("prefixItems")}
     return shape
 
 

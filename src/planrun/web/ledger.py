@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from planrun.clock import Clock
 from planrun.core.fleet import Fleet
-from planrun.core.requests import check_request
+from planrun.core.requests import check_request, check_worker
 from planrun.ledger.contract import Ledger
 from planrun.ledger.wire import (
     BODY_BYTES_MAX,
@@ -65,9 +65,12 @@ async def ask_ledger(call: Call, *, query: NoQuery) -> Response:
 
 async def _ask(ledger: Ledger, verb: Verb, asked: msgspec.Struct) -> Any:
     arguments = arguments_of(asked)
-    if verb.name == "submit":  # a client has checked its own call; who knows what else comes over a network
-        for request in arguments["requests"]:
-            check_request(request)
+    match verb.name:  # a client has checked its own call; who knows what else comes over a network
+        case "submit":
+            for request in arguments["requests"]:
+                check_request(request)
+        case "register":
+            check_worker(arguments["worker"])
     try:
         return await getattr(ledger, verb.name)(**arguments)
     except OverflowError:

@@ -63,7 +63,7 @@ def summary_of(route: Route) -> str:
 
 def _structs(route: Route) -> Iterable[type[msgspec.Struct]]:
     yield from route.takes.values()
-    if route.by_verb:
+    if "{verb}" in route.path:
         yield from (verb.asked for verb in VERBS.values())
     for body in route.replies.values():
         if isinstance(body, type):
@@ -73,7 +73,7 @@ def _structs(route: Route) -> Iterable[type[msgspec.Struct]]:
 def _operations(route: Route, schemas: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
     """With their paths: one, or one for each verb of the ledger."""
     operation = _operation(route, schemas)
-    if not route.by_verb:
+    if "{verb}" not in route.path:
         yield route.path, operation
         return
     for verb in VERBS.values():
