@@ -80,3 +80,16 @@ async def test_a_checkpoint_and_what_a_job_printed_get_from_one_machine_to_anoth
 
 async def have_checkpoints(fleet: Fleet, jobs: list[str]) -> bool:
     return all([(await fleet.job(job_id)).checkpoint is not None for job_id in jobs])
+
+
+async def test_a_job_that_came_before_the_fleet_was_known_fails_by_name_once_it_is(fleet: Fleet) -> None:
+    fleet.start_orchestrator("--warm-after-s", "4")
+    hopeless = await fleet.submit("nap", needs=("gpu:h100",))
+    fleet.start_worker()
+    assert (await fleet.job(hopeless)).state is State.QUEUED
+
+    await fleet.ended(hopeless, timeout_s=30)
+
+    error = (await fleet.result(hopeless)).error
+    assert error is not None
+    assert "gpu:h100" in error.message

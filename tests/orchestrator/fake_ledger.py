@@ -28,6 +28,7 @@ class FakeLedger:
         self.asked: list[str] = []
         self.kept_long_enough = False
         self.out_of_order = False
+        self.hopeless = 0  # jobs that nobody can run
 
     @property
     def port(self) -> Ledger:
@@ -76,9 +77,10 @@ class FakeLedger:
         self.deadline_ms = None
         return 1
 
-    async def end_unsupported(self, *, waited_ms: int) -> int:
-        self._answer(f"end_unsupported {waited_ms}")
-        return 0
+    async def end_unsupported(self, *, waited_ms: int, waited_ms_max: int | None = None) -> int:
+        self._answer(f"end_unsupported {waited_ms}" + (f" to {waited_ms_max}" if waited_ms_max is not None else ""))
+        self.hopeless -= 1 if self.hopeless else 0
+        return self.hopeless
 
     async def workers(self) -> list[WorkerRow]:
         return list(self.known)

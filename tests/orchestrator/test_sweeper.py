@@ -111,6 +111,15 @@ async def test_unsupported_jobs_end_rarely_and_not_before_the_fleet_had_time_to_
     assert ledger.asked.count("end_unsupported 3600000") == 4
 
 
+async def test_jobs_that_came_to_a_cold_fleet_are_judged_once_it_is_warm(ledger: FakeLedger) -> None:
+    sweeper, ledger.hopeless = Sweeper(ledger.port, warm_after_ms=30_000), 2
+    for at_s in range(0, 61, 5):
+        await sweeper.tick(ledger.boot_ms + at_s * 1000)
+
+    judged = [asked for asked in ledger.asked if asked.startswith("end_unsupported")]
+    assert judged == ["end_unsupported 0 to 30000"] * 2 + ["end_unsupported 3600000"]
+
+
 async def test_a_dead_holder_is_buried_and_a_living_one_followed(ledger: FakeLedger, tmp_path: Path) -> None:
     dead, living = WorkerLock.acquire(tmp_path, "dead"), WorkerLock.acquire(tmp_path, "living")
     ledger.holders = (holder_of(dead), holder_of(living))

@@ -254,8 +254,12 @@ class Ledger(Protocol):
         """Fail jobs whose own deadline has passed."""
         ...
 
-    async def end_unsupported(self, *, waited_ms: int) -> int:
-        """Fail jobs that have waited so long and that no worker of the known fleet could ever run."""
+    async def end_unsupported(self, *, waited_ms: int, waited_ms_max: int | None = None) -> int:
+        """Fail jobs that have waited so long, and no longer than that, and that no worker of the known fleet could run.
+
+        Returns:
+            How many; called again, more may follow.
+        """
         ...
 
     async def take_messages(self, *, limit: int, retry_ms: int) -> list[Message]:

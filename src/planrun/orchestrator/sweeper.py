@@ -54,9 +54,12 @@ class Sweeper:
         expiry: Expiry | None = None,
         proof_of_death: bool = True,
         clear: Callable[[str], None] = lambda incarnation: None,
+        warm_after_ms: int | None = None,
     ) -> None:
         """
         Args:
+            warm_after_ms: So long after the first look, jobs that came since are judged like those that come later:
+                what no known machine could ever run fails. None: on one box they wait for a worker to be started.
             incarnation: Of the worker that sweeps: it never tries to prove itself dead.
             expiry: How leases end; None: as on one box.
             clear: Ends what the killed launchers of a dead worker have left, and removes its folders. Blocks.
@@ -71,6 +74,7 @@ class Sweeper:
         self._expected_ms: int | None = None
         self._hold_until_ms = 0
         self._unsupported_at_ms: int | None = None
+        self._warm_after_ms = warm_after_ms
 
     @property
     def holders(self) -> tuple[WorkerRow, ...]:
@@ -137,8 +141,14 @@ class Sweeper:
     async def _end_unsupported(self, now_ms: int) -> None:
         """Rarely, and not before a fleet that starts together had the time to register."""
         if self._unsupported_at_ms is None:
-            self._unsupported_at_ms = now_ms + UNSUPPORTED_NOT_BEFORE_MS
+            cold_ms = UNSUPPORTED_NOT_BEFORE_MS if self._warm_after_ms is None else self._warm_after_ms
+            self._unsupported_at_ms = now_ms + cold_ms
         if now_ms >= self._unsupported_at_ms:
+            if self._warm_after_ms is not None:
+                came_cold_ms = now_ms - self._unsupported_at_ms + self._warm_after_ms
+                while await self._ledger.end_unsupported(waited_ms=0, waited_ms_max=came_cold_ms):
+                    pass
+                self._warm_after_ms = None
             await self._ledger.end_unsupported(waited_ms=UNSUPPORTED_AFTER_MS)
             self._unsupported_at_ms = now_ms + UNSUPPORTED_EVERY_MS
 

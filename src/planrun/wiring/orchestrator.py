@@ -177,7 +177,7 @@ def _duties(
         ledger,
         clock,
         # Workers are on other machines: no lock proves anything here.
-        sweeper=Sweeper(ledger, expiry=expiry, proof_of_death=False),
+        sweeper=Sweeper(ledger, expiry=expiry, proof_of_death=False, warm_after_ms=round(options.warm_after_s * 1000)),
         outbox=Outbox(
             ledger,
             clock,

@@ -262,13 +262,16 @@ class SqliteLedger:
     async def end_overdue(self) -> int:
         return await self._write(duties.end_overdue)
 
-    async def end_unsupported(self, *, waited_ms: int) -> int:
+    async def end_unsupported(self, *, waited_ms: int, waited_ms_max: int | None = None) -> int:
         # A million jobs in line take seconds to look through: not inside a transaction that keeps heartbeats out,
         # nor in the way of this process's own reads.
-        groups = await self._reader.read_apart(partial(fleet.unsupported, waited_ms=waited_ms))
+        look = partial(fleet.unsupported, waited_ms=waited_ms, waited_ms_max=waited_ms_max)
+        groups = await self._reader.read_apart(look)
         if not groups:
             return 0
-        return await self._write(partial(fleet.end_unsupported, groups=groups, waited_ms=waited_ms))
+        return await self._write(
+            partial(fleet.end_unsupported, groups=groups, waited_ms=waited_ms, waited_ms_max=waited_ms_max)
+        )
 
     async def take_messages(self, *, limit: int, retry_ms: int) -> list[Message]:
         return await self._write(partial(duties.take_messages, limit=limit, retry_ms=retry_ms))

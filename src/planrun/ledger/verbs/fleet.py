@@ -177,12 +177,18 @@ class Fleet:
         return found.sentence if isinstance(found, routing.Missing) else None
 
 
-def unsupported(tx: Tx, *, waited_ms: int) -> list[Row]:
+def _came(tx: Tx, waited_ms: int, waited_ms_max: int | None) -> dict[str, int]:
+    """When jobs came that have waited so long."""
+    after_ms = 0 if waited_ms_max is None else tx.now.wall_ms - waited_ms_max
+    return {"after_ms": after_ms, "before_ms": tx.now.wall_ms - waited_ms}
+
+
+def unsupported(tx: Tx, *, waited_ms: int, waited_ms_max: int | None) -> list[Row]:
     """What has waited so long and no known worker could ever run: kind, version, namespace and needs.
 
     Looks at the whole line, so it is asked of a reader and never holds up a heartbeat.
     """
-    groups = tx.rows("waiting_sets", before_ms=tx.now.wall_ms - waited_ms)
+    groups = tx.rows("waiting_sets", **_came(tx, waited_ms, waited_ms_max))
     fleet = Fleet(tx)
     return [
         {name: group[name] for name in ("kind", "version", "namespace", "needs")}
@@ -191,7 +197,7 @@ def unsupported(tx: Tx, *, waited_ms: int) -> list[Row]:
     ]
 
 
-def end_unsupported(tx: Tx, groups: Sequence[Row], *, waited_ms: int) -> int:
+def end_unsupported(tx: Tx, groups: Sequence[Row], *, waited_ms: int, waited_ms_max: int | None) -> int:
     """Fail the jobs of these groups, if no worker has come that could run them."""
     ended = 0
     fleet = Fleet(tx)
@@ -199,7 +205,7 @@ def end_unsupported(tx: Tx, groups: Sequence[Row], *, waited_ms: int) -> int:
         missing = fleet.missing_for(*_asked(group))
         if missing is None:
             continue
-        for row in tx.rows("waiting_jobs", before_ms=tx.now.wall_ms - waited_ms, limit=SLICE, **group):
+        for row in tx.rows("waiting_jobs", **_came(tx, waited_ms, waited_ms_max), limit=SLICE, **group):
             error = Failure(message=missing, code="unsupported")
             end_queued(tx, row["job_id"], State.FAILED, Reason.UNSUPPORTED, error)
             ended += 1
