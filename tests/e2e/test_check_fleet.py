@@ -91,6 +91,7 @@ def test_a_worker_finds_out_that_all_is_well_and_what_is_not(
     assert said["broker"]["round_trip_ms"] >= 0
     assert said["results"]["store"].startswith(f"bucket {BUCKET}")
     assert said["locks"] is True
+    assert "not tried" not in said
     assert [row for row in rabbitmq.queues() if ".check-" in row[0]] == []
 
     wrong = rabbitmq.url.replace(":guest@", ":wrong-secret@")
@@ -103,7 +104,9 @@ def test_a_worker_finds_out_that_all_is_well_and_what_is_not(
 
     monkeypatch.setenv("PLANRUN_TOKEN", token("submit"))
     assert check("film_jobs")[1]["problems"] == ["this token is not one of a worker: planrun token create --scope work"]
-    assert check()[1]["problems"] == []
+    status, said = check()
+    assert (status, said["problems"]) == (0, [])
+    assert "scope work" in said["not tried"]
     monkeypatch.setenv("PLANRUN_TOKEN", "f" * 32)
     assert "this token is unknown here" in check()[1]["problems"][0]
 

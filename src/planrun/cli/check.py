@@ -34,6 +34,8 @@ from planrun.worker.catalog import open_catalog
 from planrun.worker.environment import job_environment
 from planrun.worker.isolation import probe
 
+NOT_TRIED = "broker, results, locks: a worker's token (scope work) tries them too"
+
 
 def check(
     *modules: Modules,
@@ -76,6 +78,8 @@ def check(
         if met is not None and met.fleet is not None:
             look_at_services(findings, met.fleet, store=store, broker=broker)
             _look_at_locks(findings, place)
+        else:
+            findings.add("not tried", NOT_TRIED, NOT_TRIED)
     else:
         _look_at_ledger(findings, place, url)
     level = probe()
@@ -202,4 +206,4 @@ def _print_people(findings: Findings) -> None:
     for problem in findings.problems:
         print(f"wrong: {problem}")
     if not findings.problems:
-        print("all is well")
+        print("all else is well" if "not tried" in findings.document else "all is well")
