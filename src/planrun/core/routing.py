@@ -70,8 +70,7 @@ def find_route(
     known += [each.as_worker(now_ms) for each in declared]
     serving = [worker for worker in known if namespace in worker.namespaces]
     if not serving:
-        served = {name for worker in known for name in worker.namespaces}
-        return Missing((namespace,), f"no worker serves namespace {namespace}; served are: {_listed(served)}")
+        return Missing((namespace,), f"no worker serves namespace {namespace}: start one with --namespace {namespace}")
     lacks = {
         worker.incarnation: set(handler.missing) | (set(needs) - set(worker.capabilities))
         for worker in serving
