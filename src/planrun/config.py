@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from planrun.core.access import token_id_of
 from planrun.core.errors import Invalid
 
 TRUSTED = "?filesystem=trusted"  # at the end of an address: the ledger may lie on a filesystem that looks shared
@@ -210,6 +209,8 @@ def secret_from(environment: Mapping[str, str] = os.environ) -> str:
     Raises:
         Invalid: As `token_from`.
     """
+    from planrun.core.access import token_id_of  # noqa: PLC0415 - this module takes the standard library alone
+
     token = token_from(environment)
     return "" if token_id_of(token) is not None else token
 
