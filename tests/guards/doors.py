@@ -224,4 +224,18 @@ DOORS = [
         "True",
         ("tests/core/test_inputs.py::test_of_the_store_only_results_of_the_job_s_own_namespace_are_taken",),
     ),
+    Fence(
+        "a submit that comes over a network is checked",
+        "web/ledger.py",
+        "                check_request(request)\n",
+        "                pass\n",
+        ("tests/web/test_ledger.py::test_a_submit_that_no_client_would_send_is_refused",),
+    ),
+    Fence(
+        "a caller's token is no secret of a server",
+        "config.py",
+        'return "" if token_id_of(token) is not None else token',
+        "return token",
+        ("tests/web/test_door.py::test_a_caller_s_token_is_no_secret_of_a_server",),
+    ),
 ]

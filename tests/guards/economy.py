@@ -9,6 +9,9 @@ from __future__ import annotations
 TWICE = "work: two run the job for a while, one of them in vain"
 URGENT = "time: of who is more urgent"
 WASTED = {
+    "a grant whose reply got lost is asked for by the same name": "time: one lease until others may run it",
+    "trust in a lease counts from the first question": TWICE,
+    "a lease that has run out is not asked for again": "work: a question whose answer is known",
     "grant: AND attempt = :attempt": TWICE,
     "collected: AND outcome IS NOT NULL": "room: files of an attempt that still runs are never collected",
     "checkpoint: (:attempt, :seq))": "work: the next attempt resumes further back",

@@ -6,6 +6,10 @@ from .fences import Fence
 
 KEEPER = "worker/keeper.py"
 TAKING = "worker/taking.py"
+LOST_REPLY = (
+    "tests/worker/test_taking.py"
+    "::test_a_grant_whose_reply_got_lost_is_asked_for_by_the_same_name_while_its_lease_may_run"
+)
 
 
 def keeper(name: str, old: str, new: str, test: str) -> Fence:
@@ -125,5 +129,36 @@ TRANSPORT = [
         "            await give_back(asking.deliveries)\n            raise\n",
         "            raise\n",
         ("tests/worker/test_taking.py::test_an_unanswered_grant_is_asked_for_again_and_then_the_offer_goes_back",),
+    ),
+    Fence(
+        "a grant whose reply got lost is asked for by the same name",
+        TAKING,
+        "self._clock.new_id() if before is None else before.nonce",
+        "self._clock.new_id()",
+        (LOST_REPLY,),
+    ),
+    Fence(
+        "trust in a lease counts from the first question",
+        TAKING,
+        "min([self._clock.boot_ms(), *known])",
+        "self._clock.boot_ms()",
+        (LOST_REPLY,),
+    ),
+    Fence(
+        "a lease that has run out is not asked for again",
+        TAKING,
+        " if each.asked_ms > oldest_ms}",
+        "}",
+        ("tests/worker/test_taking.py::test_a_lease_that_nobody_can_have_any_more_is_not_asked_for_again",),
+    ),
+    Fence(
+        "what has ended here is remembered for a while only",
+        TAKING,
+        "self._ended.get(_key(delivery), -ENDED_MS) + ENDED_MS",
+        "self._ended.get(_key(delivery), -ENDED_MS) + 1000 * ENDED_MS",
+        (
+            "tests/worker/test_taking.py"
+            "::test_an_offer_of_what_has_just_ended_here_is_dropped_without_a_question_and_later_is_not",
+        ),
     ),
 ]

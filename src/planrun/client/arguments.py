@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrun.core.errors import Invalid
-from planrun.core.requests import SECONDS_MAX
+from planrun.core.requests import SECONDS_MAX, is_utf8, is_whole
 
 WHOLE_MAX = 2**31 - 1
 
@@ -24,7 +24,7 @@ def check_count(what: str, given: object) -> None:
     Raises:
         Invalid: It is none.
     """
-    if not is_whole(given) or not 1 <= given <= WHOLE_MAX:  # type: ignore[operator]
+    if not is_whole(given) or not 1 <= given <= WHOLE_MAX:
         raise Invalid(f"{what} {given!r:.80}: use 1 or more")
 
 
@@ -46,20 +46,6 @@ def timeout_ms(timeout_s: float) -> int:
     """
     check_seconds("timeout_s", timeout_s)
     return int(timeout_s * 1000)
-
-
-def is_utf8(text: str) -> bool:
-    """Can it be stored and sent? A lone surrogate or a NUL cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
-
-
-def is_whole(number: object) -> bool:
-    """A whole number, and no truth value."""
-    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def is_seconds(number: object) -> bool:

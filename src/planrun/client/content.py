@@ -19,14 +19,21 @@ from pathlib import Path
 from typing import Any, TypedDict
 from urllib.parse import unquote, urlsplit
 
-from planrun.client.arguments import check_text, is_seconds, is_utf8, is_whole
+from planrun.client.arguments import check_text, is_seconds
 from planrun.core.errors import Invalid
 from planrun.core.inputs import FETCHED, check_fetched
 from planrun.core.messages import SubmitRequest
-from planrun.core.names import CONTENT_KEY, NAME_RULE, digest, is_name
-from planrun.core.requests import KEY_CHARS_MAX, PARAMS_BYTES_MAX, PRIORITY_MAX
+from planrun.core.names import CONTENT_KEY, digest
+from planrun.core.requests import (
+    PARAMS_BYTES_MAX,
+    check_id,
+    check_max_attempts,
+    check_name,
+    check_need,
+    check_priority,
+    is_utf8,
+)
 from planrun.core.routes import check_route
-from planrun.core.spelling import CAPABILITY_RULE, is_capability
 from planrun.core.values import check_json
 
 
@@ -177,22 +184,18 @@ def _check_names(submit: Submit) -> None:
     _texts("subscribers", submit.subscribers)
     _texts("publish", submit.publish)
     for what, name in named:
-        if not isinstance(name, str) or not is_name(name):
-            raise Invalid(f"{what} {name!r}: use {NAME_RULE}")
+        check_name(what, name)
     for need in _texts("needs", submit.needs):
-        if not isinstance(need, str) or not is_capability(need):
-            raise Invalid(f"need {need!r}: use {CAPABILITY_RULE}")
+        check_need(need)
     for what, text in (("key", submit.key), ("request_id", submit.request_id)):
-        if text is not None and not (isinstance(text, str) and 0 < len(text) <= KEY_CHARS_MAX and is_utf8(text)):
-            raise Invalid(f"{what}: pass text of 1 to {KEY_CHARS_MAX} characters, not {text!r:.80}")
+        if text is not None:
+            check_id(what, text)
     check_text("who", submit.who)
 
 
 def _check_numbers(submit: Submit) -> None:
-    if not is_whole(submit.priority) or abs(submit.priority) > PRIORITY_MAX:
-        raise Invalid(f"priority {submit.priority!r}: use a whole number between -{PRIORITY_MAX} and {PRIORITY_MAX}")
-    if not is_whole(submit.max_attempts) or not 1 <= submit.max_attempts <= PRIORITY_MAX:
-        raise Invalid(f"max_attempts {submit.max_attempts!r}: use a whole number, at least 1")
+    check_priority(submit.priority)
+    check_max_attempts(submit.max_attempts)
     if not is_seconds(submit.delay_s):
         raise Invalid(f"delay_s {submit.delay_s!r}: use seconds from now, 0 or more")
     if submit.deadline_s is not None and (not is_seconds(submit.deadline_s) or submit.deadline_s == 0):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from planrun.client.arguments import check_count, check_seconds, check_text, is_whole
+from planrun.client.arguments import check_count, check_seconds, check_text
 from planrun.client.joblog import LocalLogs, Logs, LogTail
 from planrun.client.living import find_dead
 from planrun.clock import BlockingClock, Clock, SystemClock
@@ -22,6 +22,7 @@ from planrun.core.listing import ListQuery
 from planrun.core.messages import AttemptRow, EventRow, JobRow, LogPiece
 from planrun.core.pauses import Pause
 from planrun.core.presence import FORGOTTEN_AFTER_MS, Presence, presence
+from planrun.core.requests import is_whole
 from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
