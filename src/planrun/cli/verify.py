@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import random
 import signal
 import sys
@@ -88,6 +89,7 @@ def verify(
         minutes=minutes,
         jobs=jobs,
         seed=random.SystemRandom().randrange(SEED_BELOW) if seed is None else seed,
+        environment=os.environ,
         keep=keep,
     )
     print(f"planrun: verifying {place_of(address).shown} for {minutes:g} min, seed {asked.seed}", file=sys.stderr)

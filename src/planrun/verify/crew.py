@@ -71,6 +71,7 @@ class Crew:
         name: str,
         folder: Path,
         options: Mapping[str, Any],
+        environment: Mapping[str, str],
         ready: Callable[[], Awaitable[set[str]]],
         clock: Clock,
     ) -> None:
@@ -79,6 +80,7 @@ class Crew:
             name: What the names of its workers begin with.
             folder: For their scratch and what they print.
             options: Of every worker, beside its name.
+            environment: The same, beside what its post adds.
             ready: Names of the workers that the ledger calls ready.
         """
         self._posts = posts
@@ -86,6 +88,7 @@ class Crew:
         self._folder = folder
         self._scratch = folder / "scratch"
         self._options = {"slots": SLOTS, "lease_s": LEASE_S, **options}
+        self._environment = environment
         self._ready = ready
         self._clock = clock
         self._workers: list[WorkerProcess] = []
@@ -177,7 +180,7 @@ class Crew:
         with (self._folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 command,
-                env={**os.environ, **post.environment, WHOSE: str(os.getpid())},
+                env={**self._environment, **post.environment, WHOSE: str(os.getpid())},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

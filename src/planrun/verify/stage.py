@@ -22,6 +22,7 @@ class Asked:
     store_url: The same, as a worker is told; empty: as every worker finds it.
     fleet: What the orchestrator tells workers; None: the ledger is a file.
     namespace: To be used by this run alone.
+    environment: Of this process; its workers get it.
     keep: Leave the folder of the run behind.
     """
 
@@ -33,6 +34,7 @@ class Asked:
     minutes: float
     jobs: int
     seed: int
+    environment: Mapping[str, str]
     keep: bool
 
 

@@ -47,6 +47,7 @@ async def torture(asked: Asked, clock: Clock) -> Report:
             name=name,
             folder=folder,
             options=stage.options,
+            environment=asked.environment,
             ready=partial(_ready, clients[0], name),
             clock=clock,
         )
