@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from planrun.core import routing
@@ -16,6 +16,7 @@ from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.draining import end_drain
 from planrun.ledger.verbs.ending import end_queued
 from planrun.ledger.verbs.pausing import open_pauses
+from planrun.ledger.verbs.recovering import sealer
 from planrun.ledger.verbs.retention import remember
 
 SLICE = 200
@@ -111,11 +112,12 @@ def offers(tx: Tx, query: OfferQuery) -> list[Offer]:
     """Jobs that such a worker could run, most urgent first, then oldest first. Hints only."""
     found = _waiting(tx, query, "offers", query.limit)
     found.sort(key=lambda row: (-row["priority"], row["id"]))
-    line = [_offer(row) for row in found[: query.limit]]
+    offer = partial(_offer, sealer(tx))
+    line = [offer(row) for row in found[: query.limit]]
     if query.oldest_at is None or not line:
         return line
     oldest = min(_waiting(tx, query, "oldest", 1), key=lambda row: int(row["id"]))
-    return with_oldest(line, _offer(oldest), query.oldest_at)[: query.limit]
+    return with_oldest(line, offer(oldest), query.oldest_at)[: query.limit]
 
 
 def _waiting(tx: Tx, query: OfferQuery, statement: str, limit: int) -> list[Row]:
@@ -138,8 +140,9 @@ def _waiting(tx: Tx, query: OfferQuery, statement: str, limit: int) -> list[Row]
     ]
 
 
-def _offer(row: Row) -> Offer:
-    return Offer(**{name: value for name, value in row.items() if name != "id"})
+def _offer(seal: Callable[..., str], row: Row) -> Offer:
+    plain = {name: value for name, value in row.items() if name != "id"}
+    return Offer(**plain, seal=seal(row["job_id"], row["attempt"]))
 
 
 class Fleet:
