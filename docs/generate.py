@@ -306,6 +306,9 @@ JSON: Mapping[str, str] = {
     "backup": "`file`, `bytes`",
     "gc": "`gone`: list of paths and keys",
     "check": "`ok`, what was found, `problems`: list of sentences",
+    "verify": "`ok`, `held`, `verdict`, `count`: numbers, `wrongs`: list of `what`, `job` and `why`, "
+    "`done`: faults by name, `not_tried`: list of sentences, `found` and `problems` as of `planrun check`, "
+    "`seed`, `namespace`, `seconds` and more of the run",
     "completion": "`shell`, `script`",
 }
 
