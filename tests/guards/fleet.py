@@ -22,9 +22,31 @@ def offers(name: str, file: str, old: str, new: str, test: str) -> Fence:
     return Fence(name, file, old, new, (f"{DISPATCHER}::{test}",))
 
 
+KEPT_LOG = "tests/worker/test_kept_log.py"
 WAITS = "TestFleet::test_a_rate_and_a_broker_that_takes_no_offers_are_reasons_to_wait"
 
 FLEET = [
+    Fence(
+        "what is shown of a log has no gap",
+        "worker/kept_log.py",
+        "self._read += len(there)",
+        "self._read += len(data)",
+        (f"{KEPT_LOG}::test_a_piece_whose_answer_got_lost_is_neither_repeated_nor_left_out",),
+    ),
+    Fence(
+        "no more is shown of a log than is kept",
+        "worker/kept_log.py",
+        "file.read(KEPT_BYTES_MAX - self._shown)",
+        "file.read()",
+        (f"{KEPT_LOG}::test_while_a_job_runs_its_log_is_shown_piece_by_piece_up_to_what_is_kept_of_a_log",),
+    ),
+    Fence(
+        "a log without its end is read in pieces",
+        "client/joblog.py",
+        "if not pieces:",
+        "if True:",
+        ("tests/client/test_live_logs.py::test_of_a_worker_that_was_lost_with_its_log_the_pieces_are_left",),
+    ),
     contract(
         "who asks why hears of a rate", "core/why.py", "if offering.per_s is not None and (", "if False and (", WAITS
     ),
