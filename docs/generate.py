@@ -306,6 +306,7 @@ JSON: Mapping[str, str] = {
     "backup": "`file`, `bytes`",
     "gc": "`gone`: list of paths and keys",
     "check": "`ok`, what was found, `problems`: list of sentences",
+    "lab": "`settings`, `sentence`, `tone`, `tally`, `points` (what happened), `spans` (what lasted), `link`, `command`; times in ms of the run",
     "completion": "`shell`, `script`",
 }
 

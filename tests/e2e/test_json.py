@@ -40,6 +40,7 @@ CALLS = {
     "backup": [["backup", "copy.db"]],
     "gc": [["gc"]],
     "check": [["check"], ["check", "film_jobs"]],
+    "lab": [["lab"]],
     "completion": [["completion", "bash"]],
 }
 WITH_A_WORKER = {"drain": [["drain", "ann", "--force"], ["drain", "--undo"]]}

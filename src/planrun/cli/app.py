@@ -50,6 +50,7 @@ VERBS = {
     "backup": ("planrun.cli.backup:backup", BOX),
     "gc": ("planrun.cli.gc:gc", BOX),
     "check": ("planrun.cli.check:check", BOX),
+    "lab": ("planrun.cli.lab:lab", BOX),
     "completion": ("planrun.cli.completion:completion", BOX),
 }
 

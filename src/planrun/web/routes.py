@@ -13,7 +13,8 @@ from planrun.core.access import Caller, Scope
 from planrun.core.fleet import Fleet
 from planrun.core.messages import CancelReply, JobRow, LogPiece, Struct
 from planrun.core.why import Why
-from planrun.web import files, following, jobs, ledger, operating
+from planrun.sim.lab.history import History
+from planrun.web import files, following, jobs, lab, ledger, operating
 from planrun.web.bodies import (
     AttemptList,
     BulkReply,
@@ -41,6 +42,7 @@ from planrun.web.problems import (
     FOREIGN_NAMESPACE,
     FOREIGN_PAGE,
     INVALID,
+    LAB_BUSY,
     LEDGER_BUSY,
     LEDGER_UNAVAILABLE,
     LEDGER_UNUSABLE,
@@ -159,6 +161,7 @@ ROUTES = (
         ),
         by_verb=True,
     ),
+    Route("GET", "/v1/lab", lab.lab_run, {200: History}, (LAB_BUSY, STOPPING), by_verb=True),
     Route("GET", "/v1/me", operating.me, {200: Caller}, by_verb=True),
     Route("GET", "/v1/health", operating.health, {200: Health}, scope=None),
 )

@@ -1,0 +1,1 @@
+"""The shipped code, in virtual time."""
