@@ -169,7 +169,7 @@ HOPS = (
         target="app",
         what="send the answer (and, until there is a gateway, take jobs in)",
         wide=((2, 1), (0, 1), (0, 0)),
-        tall=((1, 2), (1.56, 2), (1.56, -0.56), (0, -0.56), (0, 0)),
+        tall=((1, 2), (1.47, 2), (1.47, -0.52), (0, -0.52), (0, 0)),
     ),
 )
 
@@ -194,7 +194,7 @@ class Layout:
 
 LAYOUTS = (
     Layout("wide", 168, 56, 252, 104, 8, 8, 940, 384),
-    Layout("tall", 136, 52, 190, 100, 8, 40, 356, 500),
+    Layout("tall", 136, 52, 190, 100, 8, 40, 366, 500),
 )
 
 
