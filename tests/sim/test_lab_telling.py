@@ -79,11 +79,15 @@ def test_who_was_refused_by_the_ledger_and_why() -> None:
         ),
         (
             [fact(9, LEDGER, What.EXPIRE, 33, by=A), *b_did_it(9), fact(12, A, What.NEWS, 33)],
-            "heard with a renewal that it had lost the lease",
+            "heard that it had lost the lease",
         ),
         (
             [fact(9, LEDGER, What.EXPIRE, 33, by=A), *b_did_it(9), fact(12, A, What.NOT_HELD, 33)],
             "was told that it no longer held the lease",
+        ),
+        (
+            [fact(9, LEDGER, What.EXPIRE, 33, by=A), fact(9, LEDGER, What.FAILED, 33, by=A)],
+            "At 9 s the ledger gave the job up after 1 lost attempts",
         ),
         ([], "has not ended"),
     ],

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from planrun.config import Place
-from planrun.core.messages import JobRow, LogPiece
+from planrun.core.messages import JobRow
 from planrun.core.names import attempt_prefix, log_key
+from planrun.core.printed import LogPiece
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 

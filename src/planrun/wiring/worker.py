@@ -186,16 +186,13 @@ def _duties_of(
 
 
 def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path) -> Duties:
+    if options.only_sweeps:
+        return Duties(tools.ledger, tools.clock, sweeper=_sweeper(tools, options, row, scratch), outbox=None)
     secret = os.environ.get(WEBHOOK_SECRET_VARIABLE, "")
     return Duties(
         tools.ledger,
         tools.clock,
-        sweeper=Sweeper(
-            tools.ledger,
-            incarnation=row.incarnation,
-            proof_of_death=options.proof_of_death,
-            clear=partial(clear_after, scratch),
-        ),
+        sweeper=_sweeper(tools, options, row, scratch),
         outbox=Outbox(
             tools.ledger,
             tools.clock,
@@ -210,6 +207,16 @@ def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, 
             keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
             logs=place.logs,
         ),
+    )
+
+
+def _sweeper(tools: Tools, options: WorkerOptions, row: WorkerRow, scratch: Path) -> Sweeper:
+    return Sweeper(
+        tools.ledger,
+        incarnation=row.incarnation,
+        proof_of_death=options.proof_of_death,
+        clear=partial(clear_after, scratch),
+        ends_unsupported=not options.only_sweeps,
     )
 
 

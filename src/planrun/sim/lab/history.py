@@ -51,6 +51,7 @@ class What(StrEnum):
     WON = "won"
     LOST = "lost"
     RETRY = "retry"
+    FAILED = "failed"
     ANNOUNCE = "announce"
 
 

@@ -78,7 +78,7 @@ def _tone(fact: Fact) -> Tone:
         return Tone.HARM
     if fact.what in TURNED_AWAY or fact.what is What.ASIDE:
         return Tone.GUARD
-    return Tone.TROUBLE if fact.what in (*TROUBLE, What.EXPIRE, What.PROOF) else Tone.PLAIN
+    return Tone.TROUBLE if fact.what in (*TROUBLE, What.EXPIRE, What.PROOF, What.FAILED) else Tone.PLAIN
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,7 @@ class Plot:
             What.REFUSE: f"refuses {who}'s write: token {token} is older than {than}",
             What.WON: f"{who} settles: token {token} has won",
             What.LOST: f"{who}'s settle is answered “lost”: token {token} no longer holds the job",
+            What.FAILED: "gives the job up: too many attempts were lost",
             What.ANNOUNCE: f"the answer goes out, of token {token}",
         }
         return lines[fact.what]
@@ -229,10 +230,20 @@ class Plot:
             return f"At {at} the ledger refused {about} because {winner} had taken over{aside}: {rest}."
         how = {
             What.NOT_HELD: "asked before it stored, and was told that it no longer held the lease",
-            What.NEWS: "heard with a renewal that it had lost the lease, and stopped",
+            What.NEWS: "heard that it had lost the lease, and stopped",
             What.STOPPED: "saw in its upload that its lease was over, and stopped",
         }
         return f"At {at} {about} {how[late.what]}; {winner} did the job: {rest}."
+
+    def _failed(self, failed: Fact) -> str:
+        lost = len(self._all(*ENDS))
+        told = self.settings
+        is_hopeless = told.renew_every_s >= told.lease_s
+        why = f", for nobody keeps a lease of {told.lease_s:g} s by renewing it every {told.renew_every_s:g} s"
+        return (
+            f"at {seconds(failed.at_ms)} the ledger gave the job up after {lost} lost attempts"
+            f"{why if is_hopeless else ''}: it failed, nothing of it is visible, and one answer says so."
+        )
 
     def _handed_back(self, back: Fact, won: Fact) -> str:
         term = self._first(What.TERM)

@@ -12,7 +12,7 @@ from planrun.sim.lab.history import Fact, Lane, What
 from planrun.sim.lab.stage import NAMES
 from planrun.sim.world import World
 
-JOB = "SELECT job_id, state, token, incarnation, lease_until_ms FROM job LIMIT 1"
+JOB = "SELECT state, token, incarnation, lease_until_ms FROM job LIMIT 1"
 EVENTS = """SELECT event.id, event.what, attempt.token, attempt.incarnation FROM event
   LEFT JOIN attempt USING (job_id, attempt) WHERE event.id > ? ORDER BY event.id"""
 ENDED = {"permanent", "transient", "fatal", "stalled", "overtime"}
@@ -36,6 +36,7 @@ class Watch:
         self._held: dict[Lane, int] = {}  # the last token of each worker
         self._place: dict[int, str] = {}  # the last place that an attempt has passed
         self._over: set[int] = set()
+        self._has_failed = False
         self._reader = apsw.Connection(str(world.disk.path))
         self._reader.pragma("query_only", "on")
 
@@ -78,7 +79,7 @@ class Watch:
             machine = self._world.incarnations.get(incarnation)
             if machine is not None and token is not None:
                 self._happened(what, token_shown(token), NAMES[machine.name])
-        self._look_at_lease(before)
+        self._look_at_job(before)
 
     def _happened(self, what: str, token: int, by: Lane) -> None:
         match what:
@@ -121,12 +122,15 @@ class Watch:
         elif place == FENCED:
             self.tell(by, What.STOPPED, token)
 
-    def _look_at_lease(self, before: tuple[int, int] | None) -> None:
+    def _look_at_job(self, before: tuple[int, int] | None) -> None:
         row: Any = self._reader.execute(JOB).fetchone()
-        if row is None or row[2] is None:
+        if row is not None and row[0] == "failed" and not self._has_failed:
+            self._has_failed = True
+            self.tell(Lane.LEDGER, What.FAILED)
+        if row is None or row[1] is None:
             self._lease = None
             return
-        _, _, token, incarnation, until_ms = row
+        _, token, incarnation, until_ms = row
         self._lease = token_shown(token), until_ms
         machine = self._world.incarnations.get(incarnation)
         if machine is not None and before is not None and before[0] == self._lease[0] and before[1] < until_ms:
