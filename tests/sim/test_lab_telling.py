@@ -87,7 +87,7 @@ def test_who_was_refused_by_the_ledger_and_why() -> None:
         ),
         (
             [fact(9, LEDGER, What.EXPIRE, 33, by=A), fact(9, LEDGER, What.FAILED, 33, by=A)],
-            "At 9 s the ledger gave the job up after 1 lost attempts",
+            "At 9 s the ledger gave the job up after losing an attempt",
         ),
         ([], "has not ended"),
     ],

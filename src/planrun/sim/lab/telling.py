@@ -190,9 +190,11 @@ class Plot:
         won = self._first(What.WON)
         if overwrite := self._first(What.OVERWRITE):
             return self._overwritten(overwrite, won), Tone.HARM
+        if failed := self._first(What.FAILED):
+            return self._failed(failed), Tone.TROUBLE
         if won is None:
             return (
-                "The job has not ended within this picture; nobody was told anything, and nothing was lost.",
+                "the job has not ended within this picture; nobody was told anything, and nothing was lost.",
                 Tone.TROUBLE,
             )
         for late in (self._first(What.REFUSE), self._first(What.LOST), self._first(*LATE)):
@@ -241,7 +243,7 @@ class Plot:
         is_hopeless = told.renew_every_s >= told.lease_s
         why = f", for nobody keeps a lease of {told.lease_s:g} s by renewing it every {told.renew_every_s:g} s"
         return (
-            f"at {seconds(failed.at_ms)} the ledger gave the job up after {lost} lost attempts"
+            f"at {seconds(failed.at_ms)} the ledger gave the job up after losing {'an attempt' if lost == 1 else f'{lost} attempts'}"
             f"{why if is_hopeless else ''}: it failed, nothing of it is visible, and one answer says so."
         )
 
