@@ -97,6 +97,40 @@ def test_a_deploy_hands_the_job_back_at_once() -> None:
     assert "no retry was used up" in history.sentence
 
 
+def test_who_is_cut_off_works_on_and_stores_nothing_once_it_is_heard_again() -> None:
+    history = run(PRESETS[Preset.BLIP])
+
+    assert seen(history, What.UNHEARD)[0] == (3.0, Lane.A, 33)
+    assert [lane for _, lane, _ in seen(history, What.UPLOAD)] == [Lane.B]
+    assert (history.is_fleet, history.tally.files, history.tally.overwritten, history.tally.answers) == (True, 1, 0, 1)
+    assert "worker A (token 33), whose lease expired at" in history.sentence
+    assert "was told that it no longer held the lease" in history.sentence
+
+
+def test_a_paused_machine_trusts_its_own_clock_and_the_fence_does_not() -> None:
+    """Between the last look at its lease and its write no time has passed, as far as A can know."""
+    history = run(PRESETS[Preset.VM_PAUSE])
+
+    assert [token for _, _, token in seen(history, What.ASIDE)] == [33]
+    assert [token for _, _, token in seen(history, What.LOST)] == [33]
+    assert [token for _, _, token in seen(history, What.WON)] == [34]
+    assert (history.tally.overwritten, history.tally.answers) == (0, 1)
+
+
+def test_the_same_pause_overwrites_where_the_job_has_one_key() -> None:
+    history = run(Choice(preset=Preset.VM_PAUSE, attempt_keys=Switch.OFF).settings())
+
+    assert [token for _, _, token in seen(history, What.OVERWRITE)] == [33]
+    assert history.tone is Tone.HARM
+
+
+def test_while_the_orchestrator_stands_still_nobody_loses_a_job() -> None:
+    history = run(Choice(fault=Fault.ORCHESTRATOR, job_a_s=4, for_s=20).settings())
+
+    assert (history.tally.starts, history.tally.answers) == (1, 1)
+    assert history.sentence.startswith("Nobody took over")
+
+
 def test_whoever_wakes_in_time_keeps_the_job() -> None:
     history = run(Choice(for_s=4).settings())
 

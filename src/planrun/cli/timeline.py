@@ -36,6 +36,8 @@ def print_timeline(history: History) -> None:
     console.print()
     if history.is_lab_store:
         console.print(Text("The lab store keeps one key for the job; planrun's own has one for each attempt."))
+    if history.is_fleet:
+        console.print(Text("A fleet: the ledger waits 2 s longer than a holder trusts itself."))
     console.print(Text(LEGEND, style="dim"))
     console.print(Text(f"again: {history.command}", style="dim"))
 

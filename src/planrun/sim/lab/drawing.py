@@ -28,6 +28,7 @@ def history_of(facts: Iterable[Fact], settings: Settings) -> History:
         tone=tone,
         tally=tally_of(told),
         is_lab_store=not settings.attempt_keys,
+        is_fleet=settings.is_fleet,
         link=link_of(settings),
         command=command_of(settings),
     )

@@ -138,6 +138,7 @@ class History(Struct, kw_only=True):
     sentence: Who overwrote whom, or who was refused and why.
     tone: Of the sentence.
     is_lab_store: The store is the lab's, with one key per job, not planrun's.
+    is_fleet: The parties are on machines of their own; else A and B share a box.
     link: The query of the page that makes the same run.
     command: What makes it in a terminal.
     """
@@ -150,5 +151,6 @@ class History(Struct, kw_only=True):
     tone: Tone
     tally: Tally
     is_lab_store: bool
+    is_fleet: bool
     link: str
     command: str

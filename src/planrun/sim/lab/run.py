@@ -8,20 +8,23 @@ import apsw
 
 from planrun.sim.jobs import Deed
 from planrun.sim.lab.drawing import history_of
+from planrun.sim.lab.fleet import HUB, FleetApp, FleetWorker, Hub
 from planrun.sim.lab.history import History, Lane, What
 from planrun.sim.lab.settings import Fault, Moment, Settings
 from planrun.sim.lab.stage import IN_UPLOAD, LabReceiver, LabStore, LabWorker
 from planrun.sim.lab.watching import Watch
+from planrun.sim.loop import Hardware
 from planrun.sim.machines import BoxWorker
 from planrun.sim.settings import Order
 from planrun.sim.settings import Settings as Made
 from planrun.sim.world import World
 
-A, B = "w1", "w2"
+A, B, APP = "w1", "w2", "app"
 TOKEN_FIRST = 33
 SUBMIT_AT_S = 1.0  # by then A has registered
 B_STARTS_AT_S = 1.25  # A is to take the job
 END_S = 600
+HEARS_S_MAX = 60  # behind the end of the job: so long it may take until the last worker has heard of it
 A_MOMENT_S = 0.001  # where two things fall on one moment, the fault comes first
 PLACES = {Moment.UPLOAD: IN_UPLOAD, Moment.SETTLE: "settle:before", Moment.REPLY: "settle:answered"}
 
@@ -32,6 +35,9 @@ def run(settings: Settings) -> History:
     try:
         with world:
             world.run()
+            until_s = world.loop.now_s + HEARS_S_MAX
+            while world.watch.is_open and world.loop.now_s < until_s:
+                world.run(until_s=world.loop.now_s + 1)
     finally:
         world.watch.close()
     if world.checks.violations:
@@ -61,26 +67,33 @@ class LabWorld(World):
         self.lab = lab
         self._is_struck = False
         self._begin_tokens_at(TOKEN_FIRST)
-        self.watch = Watch(self)
+        self.watch = Watch(self, owner=HUB if lab.is_fleet else APP)
         self.watch.on_first_grant = self._arm
         self._furnish()
 
     def _furnish(self) -> None:
         """Put the lab's parties in the place of the world's."""
-        tell, check = self.watch.tell, self.disk.on_commit
+        tell, listeners = self.watch.tell, [self.disk.on_commit, self.watch.committed]
+        if self.lab.is_fleet:
+            hub = self.machines[HUB] = Hub(self, self.machines[APP].hardware)
+            self.machines[APP] = FleetApp(self, APP, Hardware(self.loop, APP))
+            listeners.append(hub.committed)
         self.store = LabStore(self, self.lab, tell, is_late=self.watch.is_late)
         for name in (A, B):
             own = self.machines[name]
             assert isinstance(own, BoxWorker)
-            self.machines[name] = LabWorker(own, self.lab, tell)
+            if self.lab.is_fleet:
+                self.machines[name] = FleetWorker(own, self.lab, tell, hardware=Hardware(self.loop, name))
+            else:
+                self.machines[name] = LabWorker(own, self.lab, tell)
         self.receiver = LabReceiver(self.receiver, tell)
         self.machines[self.receiver.name] = self.receiver
         self.machines[B].is_wanted = False
         self.at(B_STARTS_AT_S, self._let_b_in)
 
         def committed(about: Iterable[str] | None) -> None:
-            check(about)
-            self.watch.committed()
+            for listener in listeners:
+                listener(about)
 
         self.disk.on_commit = committed
 
@@ -131,8 +144,17 @@ class LabWorld(World):
                 self.machines[A].crash()
             case Fault.DEPLOY:
                 self.deploy(A, at_s=now_s)
-            case _:
-                raise AssertionError(self.lab.fault)
+            case Fault.VM_PAUSE:
+                self._lasts(Lane.A, What.FREEZE, What.THAW)
+                self.pause_machine(A, at_s=now_s, for_s=for_s)
+            case Fault.ORCHESTRATOR:
+                self._lasts(Lane.LEDGER, What.FREEZE, What.THAW)
+                self.freeze(HUB, at_s=now_s, for_s=for_s)
+            case Fault.LINK:
+                self._lasts(Lane.A, What.CUT, What.HEAL)
+                self.cut(A, HUB, from_s=now_s, until_s=now_s + for_s)
+            case Fault.NONE:
+                pass
 
     def _lasts(self, lane: Lane, begins: What, ends: What) -> None:
         self.watch.tell(lane, begins)

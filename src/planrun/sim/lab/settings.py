@@ -69,6 +69,11 @@ class Settings(Struct, kw_only=True):
     fencing: bool = False
     attempt_keys: bool = False
 
+    @property
+    def is_fleet(self) -> bool:
+        """These faults need machines that are apart; the others are shown on one box."""
+        return self.fault in (Fault.VM_PAUSE, Fault.ORCHESTRATOR, Fault.LINK)
+
 
 class Preset(StrEnum):
     STALLED = "stalled"
@@ -84,7 +89,7 @@ PRESETS: Mapping[Preset, Settings] = {
         fault=Fault.CRASH, moment=Moment.SETTLE, for_s=20, job_a_s=4, job_b_s=4, upload_s=1, attempt_keys=True
     ),
     Preset.BLIP: Settings(
-        fault=Fault.LINK, at_s=2, for_s=16, job_a_s=12, job_b_s=6, upload_s=1, attempt_keys=True
+        fault=Fault.LINK, at_s=2, for_s=12, job_a_s=15, job_b_s=6, upload_s=1, attempt_keys=True
     ),
     Preset.DEPLOY: Settings(
         fault=Fault.DEPLOY, at_s=4, for_s=3, job_a_s=6, job_b_s=6, upload_s=1, attempt_keys=True

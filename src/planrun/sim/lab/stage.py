@@ -17,7 +17,7 @@ from planrun.core.names import token_shown
 from planrun.inbox import read
 from planrun.sim.lab.history import Lane, What
 from planrun.sim.lab.settings import Settings
-from planrun.sim.loop import Actor
+from planrun.sim.loop import Actor, Hardware
 from planrun.sim.machines import BoxWorker, Receiver
 from planrun.sim.store import SimStore
 from planrun.sim.world import World
@@ -54,8 +54,12 @@ class LabOptions(WorkerOptions):
 class LabWorker(BoxWorker):
     """A worker that renews as often as the lab wants it to, and says when it comes and goes."""
 
-    def __init__(self, own: BoxWorker, settings: Settings, tell: Tell) -> None:
-        super().__init__(own.world, own.name, own.hardware)
+    def __init__(self, own: BoxWorker, settings: Settings, tell: Tell, *, hardware: Hardware | None = None) -> None:
+        """
+        Args:
+            hardware: A machine of its own; None: the box of the ledger's file.
+        """
+        super().__init__(own.world, own.name, hardware or own.hardware)
         self.lane = NAMES[own.name]
         self._renew_every_s = settings.renew_every_s
         self._tell = tell
@@ -65,6 +69,10 @@ class LabWorker(BoxWorker):
         self._starts += 1
         if self._starts > 1:
             self._tell(self.lane, What.START)
+        await self.work(actor)
+
+    async def work(self, actor: Actor) -> None:
+        """What its process does."""
         await super().main(actor)
 
     def crash(self) -> None:

@@ -238,12 +238,12 @@ class Plot:
         return f"At {at} {about} {how[late.what]}; {winner} did the job: {rest}."
 
     def _failed(self, failed: Fact) -> str:
-        lost = len(self._all(*ENDS))
-        told = self.settings
+        lost, told = len(self._all(*ENDS)), self.settings
+        attempts = "an attempt" if lost == 1 else f"{lost} attempts"
         is_hopeless = told.renew_every_s >= told.lease_s
         why = f", for nobody keeps a lease of {told.lease_s:g} s by renewing it every {told.renew_every_s:g} s"
         return (
-            f"at {seconds(failed.at_ms)} the ledger gave the job up after losing {'an attempt' if lost == 1 else f'{lost} attempts'}"
+            f"at {seconds(failed.at_ms)} the ledger gave the job up after losing {attempts}"
             f"{why if is_hopeless else ''}: it failed, nothing of it is visible, and one answer says so."
         )
 

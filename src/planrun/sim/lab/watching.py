@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import apsw
@@ -17,6 +17,7 @@ EVENTS = """SELECT event.id, event.what, attempt.token, attempt.incarnation FROM
   LEFT JOIN attempt USING (job_id, attempt) WHERE event.id > ? ORDER BY event.id"""
 ENDED = {"permanent", "transient", "fatal", "stalled", "overtime"}
 FENCED = "fence:after-check"
+HEARD = (What.WON, What.LOST, What.NEWS, What.NOT_HELD, What.STOPPED, What.BACK, What.RETRY, What.CRASH)
 DONE = "job:done"
 
 
@@ -26,7 +27,12 @@ class Watch:
     on_first_grant: Called then, once: the seconds of a run count from there.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, owner: str) -> None:
+        """
+        Args:
+            owner: A party on the machine of the ledger's file.
+        """
+        self._owner = owner
         self.facts: list[Fact] = []
         self.on_first_grant: Callable[[], None] = lambda: None
         self._world = world
@@ -53,6 +59,12 @@ class Watch:
             token = self._held.get(lane)
         self.facts.append(Fact(at_ms=at_ms, lane=lane, what=what, token=token, by=by, than=than))
 
+    @property
+    def is_open(self) -> bool:
+        """Does a worker still have to hear how its attempt ended?"""
+        known = {fact.token for fact in self.facts if fact.what in HEARD}
+        return any(fact.token not in known for fact in self.facts if fact.what is What.GRANT)
+
     def is_late(self, token: int) -> bool:
         """Has this token lost its lease?"""
         return token in self._over
@@ -68,7 +80,7 @@ class Watch:
         if place == FENCED:
             self.tell(lane, What.HELD, token)
 
-    def committed(self) -> None:
+    def committed(self, about: Iterable[str] | None) -> None:
         """A transaction of the ledger was committed."""
         if not self.facts and self._reader.execute(JOB).fetchone():
             self.tell(Lane.LEDGER, What.SUBMIT)
@@ -108,7 +120,7 @@ class Watch:
 
     def _how_lost(self, token: int) -> What:
         """A lease that ended before its time was that of a worker proven dead."""
-        box_ms = self._world.machines["app"].clock().boot_ms()
+        box_ms = self._world.machines[self._owner].clock().boot_ms()
         has_run_out = self._lease is not None and self._lease[0] == token and self._lease[1] <= box_ms
         return What.EXPIRE if has_run_out else What.PROOF
 

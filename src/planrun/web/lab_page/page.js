@@ -98,7 +98,7 @@ function show(history) {
   at("sentence").textContent = history.sentence;
   at("sentence").dataset.tone = history.tone;
   tally(history.tally);
-  at("store-note").replaceChildren(...storeNote(history));
+  at("store-note").replaceChildren(...storeNote(history), ` ${placeNote(history)}`);
   at("link").href = `/lab?${history.link}`;
   at("link").textContent = `${location.host}/lab?${history.link}`;
   at("command").textContent = history.command;
@@ -128,6 +128,12 @@ function storeNote(history) {
   const mark = document.createElement("b");
   mark.textContent = "Lab store, not planrun’s:";
   return [mark, ` one key for the job, and ${history.settings.fencing ? "it refuses a token older than the newest it has seen" : "it takes whatever comes"}.`];
+}
+
+function placeNote(history) {
+  return history.is_fleet
+    ? "This is a fleet: A, B and the orchestrator are machines apart, and the ledger waits 2 s longer than a holder trusts itself."
+    : "This is one box: A and B share the ledger’s file, and a dead worker is proven dead by the lock that it let go.";
 }
 
 function line(point, index) {
