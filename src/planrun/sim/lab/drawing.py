@@ -52,8 +52,8 @@ def _spans(facts: Sequence[Fact], until_ms: int, *, has_attempt_keys: bool) -> I
                 back = _end(later, over, until_ms, lane=fact.lane)
                 yield Span(lane=fact.lane, bar=bar, from_ms=fact.at_ms, to_ms=back)
             case What.STORE | What.REPLACE | What.OVERWRITE if not has_attempt_keys:
-                over = _end(later, (What.REPLACE, What.OVERWRITE), until_ms)
-                yield Span(lane=Lane.STORE, bar=Bar.READS, from_ms=fact.at_ms, to_ms=over, token=fact.token, by=owner)
+                read = _end(later, (What.REPLACE, What.OVERWRITE), until_ms)
+                yield Span(lane=Lane.STORE, bar=Bar.READS, from_ms=fact.at_ms, to_ms=read, token=fact.token, by=owner)
             case What.WON if has_attempt_keys:
                 yield Span(
                     lane=Lane.STORE, bar=Bar.READS, from_ms=fact.at_ms, to_ms=until_ms, token=fact.token, by=owner
