@@ -49,7 +49,7 @@ from planrun.core.messages import (
 from planrun.core.offers import Offer, OfferQuery
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.printed import LogPiece
-from planrun.core.why import Ahead, Cause, Outlook, Why
+from planrun.core.why import Ahead, Cause, Offering, Outlook, Why
 
 LEASE = Lease(job_id="j", attempt=2, token=1 << 40 | 7)
 OUTPUT = Output(name="out.mp4", key="d/jobs/j/2-7/ab/out.mp4", sha256="ab", bytes=3)
@@ -114,6 +114,7 @@ SAMPLES: list[Struct] = [
         job=ROW, workers=(WORKER,), declared=(MACHINES,), taken={"i": 1}, ahead={"i": Ahead(older=2)}, pause=PAUSE,
         error=FAILURE,
     ),
+    Offering(stopped_at_ms=5, per_s=0.5),
     Why(job_id="j", state=State.QUEUED, cause=Cause.NEXT, sentence="next"),
     LogPiece(attempt=1, data=b"at work\xff", end=8),
     Message(msg_id="result:j:webhook:x", route="webhook:x", body="{}", tries=1),

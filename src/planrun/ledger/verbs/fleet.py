@@ -12,6 +12,7 @@ from planrun.core.machines import MachineClass
 from planrun.core.messages import Failure, Handler, WorkerRow
 from planrun.core.offers import Offer, OfferQuery, with_oldest
 from planrun.core.pauses import find_pause
+from planrun.core.why import Offering
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.draining import end_drain
 from planrun.ledger.verbs.ending import end_queued
@@ -20,6 +21,7 @@ from planrun.ledger.verbs.recovering import sealer
 from planrun.ledger.verbs.retention import remember
 
 SLICE = 200
+STOPPED = "offers_stopped_at_ms"  # in meta: 0 while a broker takes offers
 
 
 def register(tx: Tx, worker: WorkerRow) -> None:
@@ -79,6 +81,22 @@ def set_rate(tx: Tx, kind: str, per_s: float | None) -> None:
         tx.rows("drop_meta", k=f"rate:{kind}")
     else:
         tx.rows("set_meta", k=f"rate:{kind}", v=per_s)
+
+
+def say_offering(tx: Tx, *, goes_on: bool | None) -> None:
+    """Whether a broker takes offers from now on; None: there is none."""
+    if goes_on is None:
+        tx.rows("drop_meta", k=STOPPED)
+    elif goes_on or (offering(tx, "") or Offering()).stopped_at_ms is None:
+        tx.rows("set_meta", k=STOPPED, v=0 if goes_on else tx.now.wall_ms)
+
+
+def offering(tx: Tx, kind: str) -> Offering | None:
+    """How jobs of this kind are offered; None: by no broker."""
+    stopped = one(tx, "meta", k=STOPPED)
+    if stopped is None:
+        return None
+    return Offering(stopped_at_ms=stopped["v"] or None, per_s=rates(tx).get(kind))
 
 
 def running(tx: Tx) -> dict[str, int]:
