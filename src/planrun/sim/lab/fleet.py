@@ -30,10 +30,10 @@ from planrun.orchestrator.fleet import fleet_duties
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.sweeper import Sweeper
+from planrun.sim.actor import Actor, Hardware
 from planrun.sim.jobs import KINDS, SimPool
 from planrun.sim.lab.history import What
 from planrun.sim.lab.stage import LabWorker
-from planrun.sim.loop import Actor, Hardware
 from planrun.sim.machines import App, Machine, Sender
 from planrun.sim.net import NoReply, NoWay
 from planrun.sim.world import World

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import apsw
 
+from planrun.sim.actor import Hardware
 from planrun.sim.jobs import Deed
 from planrun.sim.lab.drawing import history_of
 from planrun.sim.lab.fleet import HUB, FleetApp, FleetWorker, Hub
@@ -13,7 +14,6 @@ from planrun.sim.lab.history import History, Lane, What
 from planrun.sim.lab.settings import Fault, Moment, Settings
 from planrun.sim.lab.stage import IN_UPLOAD, LabReceiver, LabStore, LabWorker
 from planrun.sim.lab.watching import Watch
-from planrun.sim.loop import Hardware
 from planrun.sim.machines import BoxWorker
 from planrun.sim.settings import Order
 from planrun.sim.settings import Settings as Made

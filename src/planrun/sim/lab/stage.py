@@ -15,9 +15,9 @@ from typing import Protocol
 from planrun.core.errors import StorageError
 from planrun.core.names import token_shown
 from planrun.inbox import read
+from planrun.sim.actor import Actor, Hardware
 from planrun.sim.lab.history import Lane, What
 from planrun.sim.lab.settings import Settings
-from planrun.sim.loop import Actor, Hardware
 from planrun.sim.machines import BoxWorker, Receiver
 from planrun.sim.store import SimStore
 from planrun.sim.world import World
