@@ -21,7 +21,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_in_ordinary_traffic_silence_is_the_holders_own(clock: list[float]) -> None:
-    found = Access()
+    found = Access(CLOCK)
     clock[0] += 1
     found.wrote(asked_s=clock[0] - 0.01)
 
@@ -29,7 +29,7 @@ def test_in_ordinary_traffic_silence_is_the_holders_own(clock: list[float]) -> N
 
 
 def test_a_turn_that_came_late_means_nothing_yet(clock: list[float]) -> None:
-    found = Access()
+    found = Access(CLOCK)
     clock[0] += 5
 
     assert not found.is_settled(asked_s=clock[0] - 5)
@@ -37,7 +37,7 @@ def test_a_turn_that_came_late_means_nothing_yet(clock: list[float]) -> None:
 
 @pytest.mark.parametrize("trouble", ["failed", "delayed", "not looked"])
 def test_after_trouble_holders_have_a_moment(clock: list[float], trouble: str) -> None:
-    found = Access()
+    found = Access(CLOCK)
     if trouble == "failed":
         found.failed()
     clock[0] += 5

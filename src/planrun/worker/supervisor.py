@@ -23,7 +23,7 @@ from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Gates, Reservation
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
-from planrun.worker.processes import Processes
+from planrun.worker.pool import Pool
 from planrun.worker.run import Run
 from planrun.worker.taking import Successor, Taken, Taking, give_back
 
@@ -48,7 +48,7 @@ class Supervisor:
         tools: Tools,
         transport: WorkerTransport,
         gates: Gates,
-        processes: Processes,
+        processes: Pool,
         scratch: Path,
         place: Place,
     ) -> None:
