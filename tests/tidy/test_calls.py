@@ -23,6 +23,7 @@ ALLOWED = {
     "src/planrun/inbox.py": "runs inside the application that receives answers, without planrun's ports",
     "src/planrun/jobs/": "runs inside the job process, beside job code, without planrun's ports",
     "src/planrun/ledger/sqlite/": "the driver: bounds its own batches, founds a ledger; verbs get time as an argument",
+    "src/planrun/sim/": "owns time and chance: all of it comes from the seed",
     "src/planrun/wiring/": "puts the parts together, with what the environment says",
     "src/planrun/worker/isolation.py": "a marker for the process tree that it starts to probe a level",
     "src/planrun/worker/launcher.py": "a process of its own, outside planrun's event loop",

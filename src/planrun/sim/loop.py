@@ -1,6 +1,6 @@
 """The event loop of a simulated world: virtual time, and chance instead of a scheduler.
 
-Each *actor* (a machine with its one process) has its own queue of ready callbacks, which run in the order in which they
+Each *actor* (a process on some machine) has its own queue of ready callbacks, which run in the order in which they
 were made ready, as asyncio promises; which actor runs next, the seed picks. Time stands still while anybody has
 something to run, then jumps to the next timer. Every callback carries its context, and so knows its actor; what runs
 needs no change to be frozen (its callbacks wait), crashed (they are dropped for ever) or slowed down.
@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import heapq
 import itertools
 import random
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from contextlib import suppress
+from typing import Any, ClassVar
 
 _ACTOR: contextvars.ContextVar[Actor] = contextvars.ContextVar("planrun_sim_actor")
 
@@ -38,27 +41,85 @@ class Stuck(Exception):
     """The world did not come to rest. The text says who was busy."""
 
 
-class Actor:
-    """One machine and its one process.
+class Hardware:
+    """The clocks of one machine; all processes on it go by them.
 
     Attributes:
-        rate: How fast its clocks run beside true time.
-        is_frozen: Its callbacks wait.
-        is_dead: It has crashed; whatever is left of it has no effect.
-        at_crash: Called once when it crashes: what the system of a real machine would let go of.
+        rate: How fast they run beside true time.
+        slept_s: How long it was suspended: boottime counts that, the monotonic clock does not.
+        wall_step_ms: By how much its wall clock is wrong.
+        boots: How often it was booted.
     """
 
     def __init__(self, loop: SimLoop, name: str, *, rate: float = 1.0) -> None:
         self.name = name
         self.rate = rate
+        self.slept_s = 0.0
+        self.wall_step_ms = 0
+        self.boots = 1
+        self.stands = False
+        self._loop = loop
+        self._before_s = -1000.0  # from boottime to the wall clock
+        self._mono_s, self._at_s = 1000.0, loop.now_s  # what the monotonic clock read, and at which true time
+
+    @property
+    def epoch(self) -> str:
+        return f"{self.name}-boot-{self.boots}"
+
+    @property
+    def mono_s(self) -> float:
+        """The monotonic clock."""
+        if self.stands:
+            return self._mono_s
+        return self._mono_s + (self._loop.now_s - self._at_s) * self.rate
+
+    @property
+    def wall_ms(self) -> int:
+        """Milliseconds since the history began, as its wall clock has them, but for steps of that clock."""
+        return int((self.mono_s + self.slept_s + self._before_s) * 1000)
+
+    def true_s(self, mono_s: float) -> float:
+        """When the monotonic clock will read that, in true time."""
+        return self._at_s + (mono_s - self._mono_s) / self.rate
+
+    def stop(self) -> None:
+        """The clocks stand still, as in a suspended machine; timers wait."""
+        self._mono_s, self.stands = self.mono_s, True
+
+    def go_on(self, *, slept_s: float = 0) -> None:
+        """They go on from where they stood.
+
+        Args:
+            slept_s: By how much boottime has moved on meanwhile.
+        """
+        self._mono_s, self._at_s, self.stands = self.mono_s, self._loop.now_s, False
+        self.slept_s += slept_s
+
+    def boot(self) -> None:
+        """It starts anew: another epoch, and clocks that begin from a small number."""
+        self.boots += 1
+        self._before_s += self.mono_s + self.slept_s - 10.0
+        self._mono_s, self._at_s, self.stands, self.slept_s = 10.0, self._loop.now_s, False, 0.0
+
+
+class Actor:
+    """One process on a machine.
+
+    Attributes:
+        is_frozen: Its callbacks wait.
+        is_dead: It has crashed; whatever is left of it has no effect.
+        at_crash: Called once when it crashes: what the system of a real machine would let go of.
+    """
+
+    def __init__(self, loop: SimLoop, name: str, hardware: Hardware) -> None:
+        self.name = name
+        self.hardware = hardware
         self.is_frozen = self.is_dead = False
         self.at_crash: list[Callable[[], None]] = []
         self.ready: deque[asyncio.Handle] = deque()
         self.timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self._loop = loop
-        self._mono_s, self._at_s = 1000.0, loop.now_s  # what the monotonic clock read, and at which true time
-        self._stands = False
         self.context = contextvars.copy_context()
         self.context.run(_ACTOR.set, self)
 
@@ -67,35 +128,17 @@ class Actor:
 
     @property
     def mono_s(self) -> float:
-        """Its monotonic clock."""
-        if self._stands:
-            return self._mono_s
-        return self._mono_s + (self._loop.now_s - self._at_s) * self.rate
-
-    def true_s(self, mono_s: float) -> float:
-        """When its monotonic clock will read that, in true time."""
-        return self._at_s + (mono_s - self._mono_s) / self.rate
-
-    def stop_clock(self) -> None:
-        """The monotonic clock stands still, as in a suspended machine; timers wait."""
-        self._mono_s, self._stands = self.mono_s, True
-
-    def start_clock(self) -> None:
-        """It goes on from where it stood."""
-        self._mono_s, self._at_s, self._stands = self.mono_s, self._loop.now_s, False
-
-    @property
-    def can_run(self) -> bool:
-        return not (self.is_frozen or self.is_dead)
+        """The monotonic clock, as it sees it."""
+        return self.hardware.mono_s
 
     def next_s(self) -> float | None:
         """True time of its next timer; None: it has none, or it waits for somebody to wake it."""
         timers = self.timers
         while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
-        if not timers or self.is_frozen or self._stands:
+        if not timers or self.is_frozen or self.hardware.stands:
             return None
-        return self.true_s(timers[0][0])
+        return self.hardware.true_s(timers[0][0])
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start a task of this actor, from anywhere."""
@@ -128,12 +171,12 @@ class SimLoop(asyncio.BaseEventLoop):
         self._graves: list[Actor] = []
         self._numbers = itertools.count()
         self._threads = Lockstep(self)
-        self.world = self.add("world")
+        self.world = self.add("world", Hardware(self, "world"))
         self.current = self.world
 
-    def add(self, name: str, *, rate: float = 1.0) -> Actor:
+    def add(self, name: str, hardware: Hardware) -> Actor:
         """One more actor."""
-        actor = Actor(self, name, rate=rate)
+        actor = Actor(self, name, hardware)
         self.actors.append(actor)
         return actor
 
@@ -156,13 +199,9 @@ class SimLoop(asyncio.BaseEventLoop):
             asyncio._set_running_loop(None)
 
     def _step(self) -> bool:
-        able = [actor for actor in self.actors if actor.ready and not actor.is_frozen]
+        able = [actor for actor in self.actors if actor.ready and not actor.is_frozen and not actor.hardware.stands]
         if not able:
-            if not self._advance():
-                return False
-            able = [actor for actor in self.actors if actor.ready and not actor.is_frozen]
-            if not able:
-                return True
+            return self._advance()
         actor = able[0] if len(able) == 1 else able[int(self._chance.random() * len(able))]
         handle = actor.ready.popleft()
         if handle.cancelled():
@@ -190,12 +229,15 @@ class SimLoop(asyncio.BaseEventLoop):
     # --- faults ---
 
     def crash(self, actor: Actor) -> None:
-        """From now on nothing of it has any effect."""
+        """From now on nothing of it has any effect. Repeating it is no error."""
+        if actor.is_dead:
+            return
         actor.is_dead = True
         actor.ready.clear()
         actor.timers.clear()
         self.actors.remove(actor)
         self._graves.append(actor)
+        self._threads.unwind(actor)
         for let_go in actor.at_crash:
             let_go()
 
@@ -216,7 +258,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self.current.mono_s
 
-    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
         if context is None:
             context = contextvars.copy_context()
         handle = asyncio.Handle(callback, args, self, context)
@@ -225,16 +267,14 @@ class SimLoop(asyncio.BaseEventLoop):
             actor.ready.append(handle)
         return handle
 
-    call_soon_threadsafe = call_soon
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
-    def call_later(
-        self, delay: float, callback: Callable[..., Any], *args: Any, context: Any = None
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.current.mono_s + delay, callback, *args, context=context)
 
-    def call_at(
-        self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
-    ) -> asyncio.TimerHandle:
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:  # type: ignore[override]
         if context is None:
             context = contextvars.copy_context()
         timer = asyncio.TimerHandle(when, callback, args, self, context)
@@ -246,10 +286,10 @@ class SimLoop(asyncio.BaseEventLoop):
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         pass  # it is dropped when it would have come due
 
-    def create_task(self, coro: Any, *, name: str | None = None, context: Any = None) -> asyncio.Task[Any]:
+    def create_task(self, coro: Any, *, name: object = None, context: Any = None) -> asyncio.Task[Any]:
         if context is None:
             context = contextvars.copy_context()
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name or "task", context=context)
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name="task", context=context)
         # Kept: a task that nobody names any more would be thrown away, and its `finally` run, at any time.
         tasks = context.get(_ACTOR, self.world).tasks
         if len(tasks) > TASKS_KEPT_MAX:
@@ -257,7 +297,7 @@ class SimLoop(asyncio.BaseEventLoop):
         tasks.append(task)
         return task
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         future = self.create_future()
         # What only reads the ledger never waits: to change threads would take longer.
         is_quick = getattr(executor, "_thread_name_prefix", "").startswith(READERS)
@@ -271,13 +311,25 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def end(self) -> None:
         """Throw away what is left, without a trace of it on the terminal."""
+        heard, sys.unraisablehook = sys.unraisablehook, lambda unraisable: None
+        try:
+            self._throw_away()
+            gc.collect()
+        finally:
+            sys.unraisablehook = heard
+
+    def _throw_away(self) -> None:
         for actor in [*self.actors, *self._graves]:
             actor.is_dead = True
-        self._threads.end()
+            self._threads.unwind(actor)
         for actor in [*self.actors, *self._graves]:
             for task in actor.tasks:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 _throw_away(task.get_coro())
+            actor.ready.clear()
+            actor.timers.clear()
+            actor.at_crash.clear()
+            actor.tasks.clear()
         self.mishaps = []
         self.close()
 
@@ -290,48 +342,48 @@ def _throw_away(coroutine: Any) -> None:
 
 
 class _Thread:
-    """One thread of the lockstep, with what it does."""
+    """One thread of the lockstep.
 
-    def __init__(self, lockstep: Lockstep) -> None:
-        self._lockstep = lockstep
-        self.go = threading.Lock()
+    Attributes:
+        actor: Whose work it does.
+        go, back: Let go of to let it run, and by it when it waits or has ended.
+        is_doomed: When it runs again, it unwinds.
+    """
+
+    def __init__(self) -> None:
+        self.go, self.back = threading.Lock(), threading.Lock()
         self.go.acquire()
+        self.back.acquire()
+        self.actor: Actor
         self.job: Callable[[], None] | None = None
         self.is_doomed = False
-        self.thread = threading.Thread(target=self._run, name="planrun-sim", daemon=True)
-        self.thread.start()
+        threading.Thread(target=self._run, name="planrun-sim", daemon=True).start()
 
     def _run(self) -> None:
         while True:
             self.go.acquire()
-            if self.job is None:
-                return
-            try:
-                self.job()
-            except Crash:
-                pass
+            if self.job is not None:
+                with suppress(Crash):
+                    self.job()
             self.job = None
-            self._lockstep.came_back(self, is_idle=not self.is_doomed)
+            self.back.release()
 
 
 class Lockstep:
-    """The threads of a world: whoever switches to one waits until it waits or has ended."""
+    """The threads of a world: whoever switches to one stands still until it waits or has ended."""
 
-    _spare: list[_Thread] = []
+    _spare: ClassVar[list[_Thread]] = []
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
-        self._back = threading.Lock()
-        self._back.acquire()
         self._running: _Thread | None = None
-        self._waiting: set[_Thread] = set()
+        self._waiting: list[_Thread] = []
 
     def begin(self, future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Run a function in a thread, and put what becomes of it into the future."""
-        if self._running is not None:
-            raise AssertionError("a thread has begun another one")
-        thread = self._spare.pop() if self._spare else _Thread(self)
-        thread._lockstep = self
+        thread = self._spare.pop() if self._spare else _Thread()
+        thread.actor = self._loop.current
+        thread.is_doomed = False
         context = contextvars.copy_context()
         thread.job = lambda: context.run(_answer, future, func, args)
         self._switch(thread)
@@ -342,31 +394,28 @@ class Lockstep:
         if thread is None:
             return
         actor.later(seconds, self._switch, thread)
-        self._waiting.add(thread)
-        self.came_back(thread, is_idle=False)
+        self._waiting.append(thread)
+        thread.back.release()
         thread.go.acquire()
-        self._waiting.discard(thread)
+        self._waiting.remove(thread)
         if thread.is_doomed:
             raise Crash
 
-    def came_back(self, thread: _Thread, *, is_idle: bool) -> None:
-        self._running = None
-        if is_idle:
-            self._spare.append(thread)
-        self._back.release()
-
-    def end(self) -> None:
-        """Unwind those that still wait."""
-        for thread in list(self._waiting):
+    def unwind(self, actor: Actor) -> None:
+        """What an actor had under way has ended with it."""
+        for thread in [thread for thread in self._waiting if thread.actor is actor]:
             thread.is_doomed = True
             self._switch(thread)
-            thread.job = None
-            thread.go.release()
 
     def _switch(self, thread: _Thread) -> None:
-        self._running = thread
+        before, self._running = self._running, thread
+        current = self._loop.current
+        self._loop.current = thread.actor
         thread.go.release()
-        self._back.acquire()
+        thread.back.acquire()
+        self._running, self._loop.current = before, current
+        if thread.job is None:
+            self._spare.append(thread)
 
 
 def _answer(future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:

@@ -83,9 +83,7 @@ def open_fleet_ledger(
     )
 
 
-def open_ledger(
-    url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S, hands: Hands = THREADED
-) -> Ledger:
+def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S, hands: Hands = THREADED) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
     An orchestrator's is not asked anything yet.

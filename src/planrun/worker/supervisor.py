@@ -21,6 +21,7 @@ from planrun.worker.catalog import Catalog
 from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Gates, Reservation
+from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
 from planrun.worker.pool import Pool
@@ -75,6 +76,11 @@ class Supervisor:
         self._exit_code = 0
         self._file = _identity(place.ledger)
         self._complaints = Complaints(log, tools.clock)
+
+    @property
+    def keeper(self) -> Keeper:
+        """Of its leases."""
+        return self._keeper
 
     @property
     def returns(self) -> Returns:
