@@ -6,7 +6,7 @@ import asyncio
 import random
 
 from planrun.clock import Instant
-from planrun.sim.loop import Hardware
+from planrun.sim.actor import Hardware
 
 WALL_MS = 1_767_225_600_000  # 2026-01-01: when each history begins
 

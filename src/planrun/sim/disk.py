@@ -7,13 +7,15 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import resources
 from pathlib import Path
 
 import apsw
 
 from planrun.core.errors import LedgerBusy
 from planrun.ledger.hands import Bell, Hands, Queue
-from planrun.sim.loop import Actor, SimLoop
+from planrun.sim.actor import Actor
+from planrun.sim.loop import SimLoop
 from planrun.wiring import upgrade_ledger
 
 LEDGER_UUID = "51700000-0000-4000-8000-000000000000"
@@ -175,7 +177,8 @@ def _template() -> Path:
     path = scratch() / "template.db"
     upgrade_ledger(f"sqlite:///{path}", backup=None)
     connection = apsw.Connection(str(path))
-    connection.execute("UPDATE meta SET v = ? WHERE k = 'ledger_uuid'", (LEDGER_UUID,))
+    set_meta = (resources.files("planrun.ledger") / "sql" / "sqlite" / "set_meta.sql").read_text()
+    connection.execute(set_meta, {"k": "ledger_uuid", "v": LEDGER_UUID})
     connection.pragma("wal_checkpoint", "truncate")
     connection.close()
     return path

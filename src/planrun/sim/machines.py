@@ -16,9 +16,9 @@ from planrun.core.messages import Handler, Message, WorkerRow
 from planrun.inbox import read
 from planrun.lockfile import WorkerLock
 from planrun.orchestrator.webhook import NotAccepted
+from planrun.sim.actor import Actor, Hardware
 from planrun.sim.clock import SimClock
 from planrun.sim.jobs import KINDS, SimPool
-from planrun.sim.loop import Actor, Hardware
 from planrun.sim.net import NoReply, NoWay
 from planrun.sim.settings import Order
 from planrun.transport.contract import WorkerTransport

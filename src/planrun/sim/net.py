@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from planrun.sim.loop import Actor, SimLoop
+from planrun.sim.actor import Actor
+from planrun.sim.loop import SimLoop
 
 
 class NoWay(Exception):

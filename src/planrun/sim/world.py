@@ -30,9 +30,10 @@ from planrun import trip
 from planrun.client.answer import Answer
 from planrun.core.names import job_id_of, token_shown
 from planrun.ledger.contract import Ledger
+from planrun.sim.actor import Actor, Crash, Hardware
 from planrun.sim.checks import Checks, Violation
 from planrun.sim.disk import Disk, scratch
-from planrun.sim.loop import Actor, Crash, Hardware, SimLoop, Stuck
+from planrun.sim.loop import SimLoop, Stuck
 from planrun.sim.machines import App, BoxWorker, Machine, Receiver
 from planrun.sim.net import Fate, Net
 from planrun.sim.settings import Settings
