@@ -307,6 +307,9 @@ JSON: Mapping[str, str] = {
     "gc": "`gone`: list of paths and keys",
     "sim": "`histories`, `steps`, `simulated_s`, `modes`, `counts`, `failed`: list of `seed` and `violations`",
     "check": "`ok`, what was found, `problems`: list of sentences",
+    "verify": "`ok`, `held`, `verdict`, `count`: numbers, `wrongs`: list of `what`, `job` and `why`, "
+    "`done`: faults by name, `not_tried`: list of sentences, `found` and `problems` as of `planrun check`, "
+    "`seed`, `namespace`, `seconds` and more of the run",
     "completion": "`shell`, `script`",
 }
 

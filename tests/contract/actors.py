@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import structs
+
 from planrun.core.budget import Counter
 from planrun.core.life import Outcome
 from planrun.core.messages import (
@@ -56,10 +58,10 @@ def a_request(**given: Any) -> SubmitRequest:
     return SubmitRequest(request_id=request_id, **fields)
 
 
-def an_output(lease: Lease, name: str = "out.mp4", text: str = "frames") -> Output:
+def an_output(lease: Lease, name: str = "out.mp4", text: str = "frames", namespace: str = "default") -> Output:
     """A file as the worker stored it for this attempt."""
     sha256 = digest(text)
-    prefix = attempt_prefix("default", lease.job_id, lease.attempt, lease.token)
+    prefix = attempt_prefix(namespace, lease.job_id, lease.attempt, lease.token)
     return Output(name=name, key=object_key(prefix, sha256, name), sha256=sha256, bytes=len(text))
 
 
@@ -126,11 +128,19 @@ class Actors:
         return [offer.job_id for offer in await self.offers(**given)]
 
     async def ask(
-        self, job_id: str, attempt: int = 1, *, by: str = "w1", nonce: str | None = None, lease_ms: int = LEASE_MS
+        self,
+        job_id: str,
+        attempt: int = 1,
+        *,
+        by: str = "w1",
+        nonce: str | None = None,
+        lease_ms: int = LEASE_MS,
+        seal: str = "",
     ) -> Granted | Refused:
         if by not in self.ready:
             await self.register(by)
-        return await self.ledger.grant(self.asking(job_id, attempt, by=by, nonce=nonce, lease_ms=lease_ms))
+        asked = self.asking(job_id, attempt, by=by, nonce=nonce, lease_ms=lease_ms)
+        return await self.ledger.grant(structs.replace(asked, seal=seal))
 
     def asking(
         self, job_id: str, attempt: int = 1, *, by: str, nonce: str | None = None, lease_ms: int = LEASE_MS
@@ -160,8 +170,10 @@ class Actors:
         return [answer.status for answer in answers]
 
     async def succeed(self, lease: Lease, *, text: str = "frames", value: Any = None) -> Settled:
+        job = await self.ledger.job(None, lease.job_id)
+        outputs = (an_output(lease, text=text, namespace=job.namespace if job is not None else "default"),)
         return await self.ledger.settle(
-            SettleRequest(lease=lease, outcome=Outcome.SUCCESS, outputs=(an_output(lease, text=text),), value=value)
+            SettleRequest(lease=lease, outcome=Outcome.SUCCESS, outputs=outputs, value=value)
         )
 
     async def fail(self, lease: Lease, outcome: Outcome = Outcome.TRANSIENT, message: str = "disk full") -> Settled:

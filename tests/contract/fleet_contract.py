@@ -224,3 +224,47 @@ class FleetContract(LedgerContract):
             await fleet.set_rate(kind, per_s)
 
         assert await fleet.rates() == {"preview": 3.0, "poster": 0.0}
+
+    # --- why a job waits ---
+
+    async def test_a_rate_and_a_broker_that_takes_no_offers_are_reasons_to_wait(
+        self, they: Actors, fleet: FleetLedger, clock: ManualClock
+    ) -> None:
+        await they.register("w1", slots=2)
+        first, job_id = [(await they.submit()).job_id for _ in range(2)]
+
+        async def said(job_id: str = job_id) -> tuple[Cause, str]:
+            outlook = await fleet.outlook(job_id)
+            assert outlook is not None
+            found = why(outlook, dead=(), boot_ms=clock.boot_ms_now, wall_ms=clock.wall_ms)
+            return found.cause, found.sentence
+
+        await fleet.set_rate("preview", 0.5)
+        assert (await said())[0] is Cause.BEHIND  # without a broker, workers take what they read
+        await fleet.say_offering(goes_on=True)
+        assert await said() == (
+            Cause.RATE,
+            "at most 30/min of preview are started (planrun rate); behind 1 job (1 older)",
+        )
+        assert (await said(first))[0] is Cause.RATE
+        await fleet.set_rate("preview", 2.0)
+        assert (await said())[0] is Cause.RATE
+        assert (await said(first))[0] is Cause.NEXT  # what holds up the first for a second is no rate
+        await fleet.say_offering(goes_on=False)
+        clock.advance(60)
+        await they.register("w1", slots=2)
+        await fleet.say_offering(goes_on=False)
+        clock.advance(60)
+        await they.register("w1", slots=2)
+        cause, sentence = await said()
+        assert (cause, "taken no offers for 2 min" in sentence) == (Cause.NO_BROKER, True)
+        await fleet.set_rate("preview", 0)
+        assert "its rate is 0; let them go with planrun rate preview any" in (await said())[1]
+        await fleet.set_rate("preview", None)
+        await fleet.say_offering(goes_on=True)
+        assert (await said())[0] is Cause.BEHIND
+        await fleet.say_offering(goes_on=False)
+        for _ in range(2):
+            await they.running()
+        assert (await said((await they.submit()).job_id))[0] is Cause.BUSY
+        await fleet.say_offering(goes_on=None)

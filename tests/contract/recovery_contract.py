@@ -11,6 +11,7 @@ from planrun.core.life import Outcome, State
 from planrun.core.manifests import Manifest, Subscriber
 from planrun.core.messages import Granted, Lease, Refused, Result
 from planrun.core.names import job_id_of, token_of
+from planrun.core.seals import seal_of
 from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
 
@@ -81,7 +82,7 @@ class RecoveryContract(ChronicleContract):
         await chronicle.be_strict()
         old = await they.running()
         await they.expire_all()
-        await chronicle.take_generation(2, "me", recovering=True)
+        await chronicle.take_generation(2, "me", seal_key="k2", recovering=True)
         new = await they.grant(old.job_id, by="w2")
         await they.release(new)
         clock.advance(8 * DAY_S)
@@ -100,8 +101,8 @@ class RecoveryContract(ChronicleContract):
         self, they: Actors, chronicle: Chronicle
     ) -> None:
         old = await they.running()
-        await chronicle.take_generation(5, "me", recovering=True)
-        await chronicle.take_generation(4, "other", recovering=False)
+        await chronicle.take_generation(5, "me", seal_key="k5", recovering=True)
+        await chronicle.take_generation(4, "other", seal_key="k4", recovering=False)
 
         known = await chronicle.history()
         assert (known.generation, known.owner, known.recovering) == (5, "me", True)
@@ -111,42 +112,92 @@ class RecoveryContract(ChronicleContract):
 
     # --- proof that this ledger is behind ---
 
-    async def test_a_token_that_was_not_given_out_is_proof_that_the_ledger_was_rolled_back(
+    async def test_a_sealed_token_that_was_not_given_out_is_proof_that_the_ledger_was_rolled_back(
         self, they: Actors, ledger: Ledger, chronicle: Chronicle
     ) -> None:
-        await chronicle.take_generation(1, "me", recovering=False)
+        await chronicle.take_generation(1, "me", seal_key="k1", recovering=False)
         lease = await they.running()
-        assert await they.renew(structs.replace(lease, token=lease.token + 5)) == ["lost"]
+        assert await they.renew(later(lease, seal_key="k1")) == ["lost"]
 
         assert "behind its workers" in (await chronicle.history()).rolled_back
         assert "behind its workers" in str(await ledger.violations())
         job = await they.submit()
         assert await they.ask(job.job_id) == Refused(why="not-ready")
         assert await they.renew(lease) == ["held"]
-        await chronicle.take_generation(2, "me", recovering=True)
+        await chronicle.take_generation(2, "me", seal_key="k2", recovering=True)
         assert isinstance(await they.ask(job.job_id), Granted)
 
-    async def test_an_attempt_that_was_not_reached_is_proof_unless_the_ledger_was_recovered(
+    async def test_a_high_number_without_its_seal_proves_nothing(self, they: Actors, chronicle: Chronicle) -> None:
+        """Whoever has a token for workers can say any number, in every verb that takes a lease."""
+        await chronicle.take_generation(1, "me", seal_key="k1", recovering=False)
+        lease = await they.running()
+        other = await they.running()
+        foreign = later(other, seal_key="k1")
+        for said in (
+            structs.replace(lease, token=lease.token + 5),
+            structs.replace(lease, token=2**62, seal=""),
+            structs.replace(lease, attempt=9, token=lease.token + 5, seal="\ud800"),
+            structs.replace(lease, token=foreign.token, seal=foreign.seal),
+            later(lease, seal_key="k2"),
+            later(lease, seal_key=""),
+        ):
+            assert await they.renew(said) == ["lost"]
+            assert await they.standing(said) == "lost"
+            assert (await they.succeed(said)).status == "lost"
+            assert (await they.release(said)).status == "lost"
+
+        assert (await chronicle.history()).rolled_back == ""
+        assert isinstance(await they.ask((await they.submit()).job_id), Granted)
+
+    async def test_an_attempt_that_was_not_offered_proves_nothing(self, they: Actors, chronicle: Chronicle) -> None:
+        await chronicle.take_generation(1, "me", seal_key="k1", recovering=False)
+        job = await they.submit()
+        [offer] = await they.offers()
+        for seal in ("", offer.seal, seal_of("k2", job.job_id, 7), seal_of("", job.job_id, 7)):
+            assert await they.ask(job.job_id, 7, seal=seal) == Refused(why="ahead")
+        assert isinstance(await they.ask(job.job_id), Granted)
+
+    async def test_a_sealed_offer_of_an_attempt_ahead_of_the_ledger_stops_all_grants(
         self, they: Actors, chronicle: Chronicle
     ) -> None:
-        await chronicle.take_generation(1, "me", recovering=False)
+        await chronicle.take_generation(1, "me", seal_key="k1", recovering=False)
         job = await they.submit()
-        await chronicle.take_generation(2, "me", recovering=True)
-        assert await they.ask(job.job_id, 7) == Refused(why="ahead")
-        assert (await chronicle.history()).rolled_back == ""
-
-    async def test_an_attempt_ahead_of_the_ledger_stops_all_grants(self, they: Actors, chronicle: Chronicle) -> None:
-        await chronicle.take_generation(1, "me", recovering=False)
-        job = await they.submit()
-        assert await they.ask(job.job_id, 7) == Refused(why="ahead")
+        [offer] = await they.offers()
+        assert offer.seal == seal_of("k1", job.job_id, 1)
+        assert await they.ask(job.job_id, 7, seal=seal_of("k1", job.job_id, 7)) == Refused(why="ahead")
         assert await they.ask(job.job_id) == Refused(why="not-ready")
 
-    async def test_a_ledger_without_an_orchestrator_suspects_nobody(self, they: Actors, chronicle: Chronicle) -> None:
+    async def test_what_another_generation_has_sealed_proves_nothing(self, they: Actors, chronicle: Chronicle) -> None:
+        """After a recovery an attempt may well be ahead: of the history that was left behind."""
+        await chronicle.take_generation(1, "me", seal_key="k1", recovering=False)
+        job = await they.submit()
+        await chronicle.take_generation(2, "me", seal_key="k2", recovering=True)
+        assert await they.ask(job.job_id, 7, seal=seal_of("k1", job.job_id, 7)) == Refused(why="ahead")
+        assert (await chronicle.history()).rolled_back == ""
+
+    async def test_a_lease_is_sealed_also_when_its_grant_is_asked_for_again(
+        self, they: Actors, chronicle: Chronicle
+    ) -> None:
+        await chronicle.take_generation(1, "me", seal_key="k1", recovering=False)
+        job = await they.submit()
+        first, again = [await they.granted(job.job_id, nonce="n") for _ in range(2)]
+        assert first.lease.seal == again.lease.seal == seal_of("k1", job.job_id, 1, first.lease.token)
+
+    async def test_a_ledger_without_an_orchestrator_seals_nothing_and_suspects_nobody(
+        self, they: Actors, chronicle: Chronicle
+    ) -> None:
         lease = await they.running()
-        await they.renew(structs.replace(lease, token=lease.token + 5))
-        await they.ask(lease.job_id, 7)
+        assert lease.seal == ""
+        await they.renew(later(lease, seal_key=""))
+        await they.ask(lease.job_id, 7, seal=seal_of("", lease.job_id, 7))
 
         assert (await chronicle.history()).rolled_back == ""
+
+
+def later(lease: Lease, *, seal_key: str) -> Lease:
+    """A lease of this job that a ledger with this key would give out later."""
+    token = lease.token + 5
+    return structs.replace(lease, token=token, seal=seal_of(seal_key, lease.job_id, lease.attempt, token))
 
 
 def a_manifest(lease: Lease, *, token: int, attempt: int) -> Manifest:

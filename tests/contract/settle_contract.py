@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from planrun.core.budget import Counter
+from planrun.core.errors import Invalid
 from planrun.core.life import Outcome, Reason, State
-from planrun.core.messages import Lease, Settled
+from planrun.core.messages import Lease, Settled, SettleRequest
 from planrun.ledger.contract import Ledger
 
 from .actors import Actors, an_output
@@ -139,6 +141,23 @@ class SettleContract(LedgerContract):
         assert (await settle(they, foreign, outcome)).status == "lost"
         assert (await they.release(foreign)).status == "lost"
         assert await they.standing(lease) == "held"
+
+    async def test_a_result_names_objects_of_its_own_attempt_alone(self, they: Actors, ledger: Ledger) -> None:
+        """Else a worker could have the file of any other job handed out, of other namespaces too."""
+        earlier = await they.running()
+        await they.release(earlier)
+        lease, other = await they.grant(earlier.job_id), await they.running()
+        for key in (
+            an_output(other).key,
+            an_output(earlier).key,
+            an_output(lease).key.replace("default/", "ads/", 1),
+            "ledger/secret",
+            "",
+        ):
+            output = structs.replace(an_output(lease), key=key)
+            with pytest.raises(Invalid, match="no object of this attempt"):
+                await ledger.settle(SettleRequest(lease=lease, outcome=Outcome.SUCCESS, outputs=(output,)))
+        assert (await they.succeed(lease)).status == "won"
 
     async def test_nobody_settles_an_unknown_job(self, they: Actors) -> None:
         assert (await they.succeed(Lease(job_id="nobody", attempt=1, token=1))).status == "lost"

@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
-from planrun.core import coverage, keeping, listing, messages, offers, pauses, why
+from planrun.core import coverage, keeping, listing, messages, offers, pauses, printed, why
 from planrun.core.coverage import Coverage, OpenJobs
 from planrun.core.keeping import Archived, Garbage, Glance, Keep, Record, Stale
+from planrun.core.lease import LEASE_S_MAX
 from planrun.core.life import Outcome, Reason, State
 from planrun.core.listing import ListQuery
 from planrun.core.machines import MachineClass
@@ -30,7 +32,6 @@ from planrun.core.messages import (
     Handler,
     JobRow,
     Lease,
-    LogPiece,
     Message,
     Output,
     Refused,
@@ -47,7 +48,8 @@ from planrun.core.messages import (
 )
 from planrun.core.offers import Offer, OfferQuery
 from planrun.core.pauses import Pause, PauseRequest
-from planrun.core.why import Ahead, Cause, Outlook, Why
+from planrun.core.printed import LogPiece
+from planrun.core.why import Ahead, Cause, Offering, Outlook, Why
 
 LEASE = Lease(job_id="j", attempt=2, token=1 << 40 | 7)
 OUTPUT = Output(name="out.mp4", key="d/jobs/j/2-7/ab/out.mp4", sha256="ab", bytes=3)
@@ -112,6 +114,7 @@ SAMPLES: list[Struct] = [
         job=ROW, workers=(WORKER,), declared=(MACHINES,), taken={"i": 1}, ahead={"i": Ahead(older=2)}, pause=PAUSE,
         error=FAILURE,
     ),
+    Offering(stopped_at_ms=5, per_s=0.5),
     Why(job_id="j", state=State.QUEUED, cause=Cause.NEXT, sentence="next"),
     LogPiece(attempt=1, data=b"at work\xff", end=8),
     Message(msg_id="result:j:webhook:x", route="webhook:x", body="{}", tries=1),
@@ -140,7 +143,7 @@ def test_a_message_cannot_be_changed(sample: Struct) -> None:
 
 def test_every_message_has_a_sample_here() -> None:
     declared = {
-        value for module in (messages, offers, keeping, listing, pauses, coverage, why)
+        value for module in (messages, offers, keeping, listing, pauses, printed, coverage, why)
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Struct) and value is not Struct
     }  # fmt: skip
@@ -158,3 +161,20 @@ def test_a_message_of_a_newer_planrun_is_read_without_its_new_fields(field: str)
 def test_a_message_with_a_wrong_type_is_refused_with_its_place_named() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"\$\.attempt"):
         msgspec.json.decode(b'{"job_id":"j","attempt":"two","token":1}', type=Lease)
+
+
+@pytest.mark.parametrize("lease_ms", [0, -5, LEASE_S_MAX * 1000 + 1, 2**62, 10**30])
+def test_a_lease_of_a_length_that_nobody_could_mean_is_not_read(lease_ms: int) -> None:
+    """One such heartbeat would keep all that are written down with it from the ledger."""
+    with pytest.raises(msgspec.ValidationError, match=r"\$\.lease_ms"):
+        msgspec.json.decode(b'{"incarnation":"i","beats":[],"lease_ms":%d}' % lease_ms, type=RenewRequest)
+    with pytest.raises(msgspec.ValidationError, match=r"\$\.lease_ms"):
+        grant = b'{"job_id":"j","attempt":1,"incarnation":"i","nonce":"n","lease_ms":%d}' % lease_ms
+        msgspec.json.decode(grant, type=GrantRequest)
+
+
+def test_a_seal_is_no_part_of_a_lease_s_identity() -> None:
+    """The ledger names leases by what is in its rows."""
+    sealed = structs.replace(LEASE, seal="s")
+    assert sealed == LEASE and hash(sealed) == hash(LEASE) and {sealed} == {LEASE}
+    assert sealed != structs.replace(LEASE, token=LEASE.token + 1)

@@ -14,6 +14,7 @@ from .service import SERVICE
 from .shortcuts import SHORTCUTS
 from .stores import STORES
 from .transport import TRANSPORT
+from .verify import VERIFY
 
 EVERY = [
     *CLAUSES,
@@ -30,4 +31,5 @@ EVERY = [
     *RECOVERY,
     *AFAR,
     *SERVICE,
+    *VERIFY,
 ]

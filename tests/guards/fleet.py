@@ -22,7 +22,26 @@ def offers(name: str, file: str, old: str, new: str, test: str) -> Fence:
     return Fence(name, file, old, new, (f"{DISPATCHER}::{test}",))
 
 
+WAITS = "TestFleet::test_a_rate_and_a_broker_that_takes_no_offers_are_reasons_to_wait"
+
 FLEET = [
+    contract(
+        "who asks why hears of a rate", "core/why.py", "if offering.per_s is not None and (", "if False and (", WAITS
+    ),
+    contract(
+        "who asks why hears of a broker that is away",
+        "core/why.py",
+        "if offering.stopped_at_ms is not None:",
+        "if False:",
+        WAITS,
+    ),
+    offers(
+        "a broker that is away is said",
+        "orchestrator/dispatcher.py",
+        "            await self._say(goes_on=False)\n",
+        "",
+        "test_a_broker_that_takes_no_offers_is_told_to_whoever_asks_why",
+    ),
     *(
         Fence(name, "orchestrator/roster.py", old, new, (f"tests/orchestrator/test_roster.py::{test}",))
         for test, sets in (

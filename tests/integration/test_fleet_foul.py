@@ -38,6 +38,7 @@ FOUL: list[tuple[bytes, dict[str, str]]] = [
     (b'{"stamp_ms":99999999999999,"nonce":"made up"}', {HEADER: "marker/1"}),
     (b"{}", {HEADER: "notice/9"}),
     (UNKNOWN_JOB, {HEADER: "offer/1"}),
+    (b'{"incarnation":"i","beats":[],"lease_ms":4611686018427387904}', {HEADER: "beat/1"}),
 ]
 
 

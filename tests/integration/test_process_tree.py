@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
+from planrun.worker.happenings import Exited, Progress
 from planrun.worker.isolation import Level, choose, probe
-from planrun.worker.process import Exited, Progress
 from planrun.worker.tree import end_marked, mark_of, marked
 from tests.jobs.stage import LAB, Stage, living
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from planrun.core.kinds import Kind
 from planrun.worker.environment import job_environment
+from planrun.worker.happenings import Exited, Happening
 from planrun.worker.isolation import Level
-from planrun.worker.process import Exited, Happening, JobProcess
+from planrun.worker.process import JobProcess
 from planrun.worker.tree import mark_of
 
 LAB = Path(__file__).parent

@@ -17,8 +17,9 @@ sys.path.insert(0, sys.argv[4])
 
 from planrun.core.kinds import Kind
 from planrun.worker.environment import job_environment
+from planrun.worker.happenings import Progress
 from planrun.worker.isolation import Level
-from planrun.worker.process import JobProcess, Progress
+from planrun.worker.process import JobProcess
 from planrun.worker.tree import mark_of
 
 

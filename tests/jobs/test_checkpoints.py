@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from planrun.core.life import Outcome
-from planrun.worker.process import CheckpointReady, Done, Exited, Progress, Stopped
+from planrun.worker.happenings import CheckpointReady, Done, Exited, Progress, Stopped
 from tests.jobs.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

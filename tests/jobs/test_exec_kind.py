@@ -14,7 +14,7 @@ from planrun.core.errors import Invalid
 from planrun.core.kinds import MIB
 from planrun.core.life import Outcome
 from planrun.jobs import command, declaration
-from planrun.worker.process import CheckpointReady, Done, Exited, Failed, Progress, Stopped
+from planrun.worker.happenings import CheckpointReady, Done, Exited, Failed, Progress, Stopped
 from tests.jobs.stage import Stage
 from tests.lab import ROOT
 

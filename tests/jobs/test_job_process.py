@@ -15,8 +15,8 @@ import pytest
 from planrun.core.life import Outcome
 from planrun.core.limits import Vitals
 from planrun.worker.exits import explain
+from planrun.worker.happenings import Done, Exited, Failed, Progress
 from planrun.worker.isolation import Level
-from planrun.worker.process import Done, Exited, Failed, Progress
 from tests.jobs.stage import Stage, living
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

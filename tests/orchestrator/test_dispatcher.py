@@ -199,6 +199,25 @@ async def test_a_rate_can_be_changed_and_lifted_while_it_runs(stage: Stage) -> N
     assert len(stage.started) == 100
 
 
+async def test_a_broker_that_takes_no_offers_is_told_to_whoever_asks_why(stage: Stage) -> None:
+    [job_id] = await stage.submit(1)
+    await stage.machine("w1")
+
+    async def stopped_at_ms() -> int | None:
+        outlook = await stage.ledger.outlook(job_id)
+        assert outlook is not None and outlook.offering is not None
+        return outlook.offering.stopped_at_ms
+
+    stage.transport.is_up = False
+    for _ in range(2):
+        with pytest.raises(TransportUnavailable):
+            await stage.tick()
+    assert await stopped_at_ms() == stage.clock.wall_ms
+    stage.transport.is_up = True
+    await stage.tick()
+    assert await stopped_at_ms() is None
+
+
 async def test_what_is_paused_is_not_offered_until_it_is_resumed(stage: Stage) -> None:
     jobs = await stage.submit(2)
     await stage.machine("w1")

@@ -10,7 +10,7 @@ from planrun.cli.asking import AsJson, Url, offer_kinds, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json, print_table
 from planrun.client import AsyncClient
-from planrun.core.rates import parse_rate
+from planrun.core.rates import parse_rate, rate_in_words
 
 Kind = Annotated[str, Parameter(name="KIND", show_default=False, completer=offer_kinds, help="A kind of jobs.")]
 Amount = Annotated[str, Parameter(name="RATE", show_default=False, help="5/s, 30/min or 100/h; any: no limit.")]
@@ -35,13 +35,5 @@ def rate(kind: Kind = "", amount: Amount = "", /, *, json: AsJson = False, url: 
     if json:
         print_json([{"kind": name, "per_s": per_s} for name, per_s in sorted(found.items())])
     else:
-        print_table(("kind", "at most"), ((name, _in_words(per_s)) for name, per_s in sorted(found.items())))
+        print_table(("kind", "at most"), ((name, rate_in_words(per_s)) for name, per_s in sorted(found.items())))
     return Exit.FINISHED
-
-
-def _in_words(per_s: float) -> str:
-    """In the unit in which it is a plain number."""
-    for unit, seconds in (("s", 1), ("min", 60)):
-        if per_s * seconds >= 1 or not per_s:
-            return f"{per_s * seconds:g}/{unit}"
-    return f"{per_s * 3600:g}/h"

@@ -19,9 +19,10 @@ from planrun.core.errors import Invalid, PlanrunError, ResultGone, UnknownJob
 from planrun.core.keeping import archive_file
 from planrun.core.life import State
 from planrun.core.listing import ListQuery
-from planrun.core.messages import AttemptRow, EventRow, JobRow, LogPiece
+from planrun.core.messages import AttemptRow, EventRow, JobRow
 from planrun.core.pauses import Pause
 from planrun.core.presence import FORGOTTEN_AFTER_MS, Presence, presence
+from planrun.core.printed import LogPiece
 from planrun.core.requests import is_whole
 from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger

@@ -28,9 +28,10 @@ from planrun.core.coverage import Coverage
 from planrun.core.drains import Drain
 from planrun.core.errors import PlanrunError
 from planrun.core.life import State
-from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow, LogPiece
+from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow
 from planrun.core.pauses import Pause
 from planrun.core.presence import Presence
+from planrun.core.printed import LogPiece
 from planrun.core.why import Why
 
 T = TypeVar("T")

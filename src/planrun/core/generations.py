@@ -27,6 +27,7 @@ class History(Struct, kw_only=True):
         strict: Answers are written down in the store before they are said.
         copied_at_ms: When `planrun backup` made this copy; None: it is the ledger itself.
         recovering: A recovery has begun, and has not ended.
+        sealed: What it gives out carries a seal. Of a generation that was taken by an older version: not.
         rolled_back: Proof that this ledger is behind what its workers hold, in words; empty: none.
     """
 
@@ -37,6 +38,7 @@ class History(Struct, kw_only=True):
     strict: bool = False
     copied_at_ms: int | None = None
     recovering: bool = False
+    sealed: bool = False
     rolled_back: str = ""
 
 

@@ -14,6 +14,12 @@ Three rules:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
+
+from msgspec import Meta
+
+LEASE_S_MAX = 30 * 86_400
+LeaseMs = Annotated[int, Meta(ge=1, le=LEASE_S_MAX * 1000)]  # what nobody could mean is refused before it is read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any, dataclass_transform
 
 import msgspec
+from msgspec.structs import astuple
 
 from planrun.core.kinds import RESULT_TTL_S
+from planrun.core.lease import LeaseMs
 from planrun.core.life import Outcome, Reason, State
 
 
@@ -108,24 +110,33 @@ class WorkerRow(Struct, kw_only=True):
 
 
 class Lease(Struct, kw_only=True):
-    """The identity that every write of a holder carries: the fence."""
+    """The identity that every write of a holder carries: the fence. `seal`, no part of it, proves who gave it out."""
 
     job_id: str
     attempt: int
     token: int
+    seal: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lease) and astuple(self)[:3] == astuple(other)[:3]
+
+    def __hash__(self) -> int:
+        return hash(astuple(self)[:3])
 
 
 class GrantRequest(Struct, kw_only=True):
     """Attributes:
     nonce: Fresh per grant, equal on its retries: a repeated call gets the same token.
     lease_ms: Length of the lease, milliseconds.
+    seal: Of the offer.
     """
 
     job_id: str
     attempt: int
     incarnation: str
     nonce: str
-    lease_ms: int
+    lease_ms: LeaseMs
+    seal: str = ""
 
 
 class CheckpointFile(Struct, kw_only=True):
@@ -189,7 +200,7 @@ class Beat(Struct, kw_only=True):
 class RenewRequest(Struct, kw_only=True):
     incarnation: str
     beats: tuple[Beat, ...]
-    lease_ms: int
+    lease_ms: LeaseMs
 
 
 class Standing(Struct, kw_only=True):
@@ -364,18 +375,6 @@ class EventRow(Struct, kw_only=True):
     attempt: int | None = None
     who: str = ""
     detail: str = ""
-
-
-class LogPiece(Struct, kw_only=True):
-    """Bytes that one attempt printed.
-
-    Attributes:
-        end: Where the next piece begins, counted in bytes.
-    """
-
-    attempt: int
-    data: bytes
-    end: int
 
 
 class Message(Struct, kw_only=True):

@@ -23,6 +23,7 @@ class Offer(Struct, kw_only=True):
 
     Attributes:
         by_age: It is the one that has waited longest, and was asked for as such.
+        seal: Proves that this ledger offered it.
     """
 
     job_id: str
@@ -32,6 +33,7 @@ class Offer(Struct, kw_only=True):
     version: str
     priority: int = 0
     by_age: bool = False
+    seal: str = ""
 
 
 class OfferQuery(Struct, kw_only=True):

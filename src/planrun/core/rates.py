@@ -71,3 +71,11 @@ def parse_rate(text: str) -> tuple[str, float | None]:
     if seconds is None or not is_name(kind) or not 0 <= count < math.inf:
         raise Invalid(f"{text!r} is not a rate; write KIND=N/s, such as preview=5/s or preview=30/min")
     return kind, count / seconds
+
+
+def rate_in_words(per_s: float) -> str:
+    """In the unit in which it is a plain number."""
+    for unit, seconds in (("s", 1), ("min", 60)):
+        if per_s * seconds >= 1 or not per_s:
+            return f"{per_s * seconds:g}/{unit}"
+    return f"{per_s * 3600:g}/h"

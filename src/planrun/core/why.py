@@ -1,8 +1,8 @@
 """Why is this job where it is? One sentence, from the same facts and rules that decide it.
 
 The first cause that holds is the one that is said: an end, a holder, a pause, a wait, a fleet that cannot, a fleet that
-is lost, a fleet that is busy, a line. What a worker decides for itself (room on its disk, memory, health) is in
-no ledger: then the sentence says where to look.
+is lost, a rate of 0, a fleet that is busy, a broker that is away, a rate, a line. What a worker decides for itself
+(room on its disk, memory, health) is in no ledger: then the sentence says where to look.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from planrun.core.messages import AttemptRow, Failure, JobRow, Struct, WorkerRow
 from planrun.core.offers import OLDEST_EVERY
 from planrun.core.pauses import Pause, pause_in_words
 from planrun.core.presence import state_of
+from planrun.core.rates import rate_in_words
 from planrun.core.routing import Cold, Missing, find_route
 
 START_ONE = "start one with planrun worker MODULE"
@@ -39,6 +40,8 @@ class Cause(StrEnum):
     UNSUPPORTED = "unsupported"  # none of those that were seen could run it
     FLEET_LOST = "fleet-lost"  # those that could run it are dead, or take no more work
     BUSY = "busy"
+    NO_BROKER = "no-broker"  # that would carry the offers
+    RATE = "rate"
     BEHIND = "behind"
     NEXT = "next"
 
@@ -56,6 +59,18 @@ class Ahead(Struct, kw_only=True):
     elders: int = 0
 
 
+class Offering(Struct, kw_only=True):
+    """How an orchestrator shows jobs to its fleet, where a broker carries the offers.
+
+    Attributes:
+        stopped_at_ms: Since when the broker takes none; None: it does.
+        per_s: How many jobs of this kind at most; None: as fast as they can be taken.
+    """
+
+    stopped_at_ms: int | None = None
+    per_s: float | None = None
+
+
 class Outlook(Struct, kw_only=True):
     """Everything in the ledger that decides when a job runs, as one look.
 
@@ -63,6 +78,7 @@ class Outlook(Struct, kw_only=True):
         taken: Slots in use, by incarnation.
         ahead: By the incarnation of each worker that could run it.
         pause: What holds it back, if it is queued.
+        offering: None: workers read from the ledger what there is.
         last: Its newest attempt.
         error: Why it ended, unless it finished.
     """
@@ -73,6 +89,7 @@ class Outlook(Struct, kw_only=True):
     taken: dict[str, int] = msgspec.field(default_factory=dict)
     ahead: dict[str, Ahead] = msgspec.field(default_factory=dict)
     pause: Pause | None = None
+    offering: Offering | None = None
     last: AttemptRow | None = None
     error: Failure | None = None
 
@@ -173,19 +190,27 @@ def _in_line(outlook: Outlook, dead: Collection[str], wall_ms: int) -> tuple[Cau
     ready = [worker for worker in able if worker.state == "ready" and worker.incarnation not in dead]
     if not ready:
         return Cause.FLEET_LOST, _lost(able, outlook.taken, dead, wall_ms)
+    offering = outlook.offering or Offering()
+    if offering.per_s == 0:
+        return Cause.RATE, f"no {job.kind} is started: its rate is 0; let them go with planrun rate {job.kind} any"
     slots = sum(worker.slots for worker in ready)
     free = [worker for worker in ready if outlook.taken.get(worker.incarnation, 0) < worker.slots]
     line = _line(outlook, free or ready)
     if not free:
         names = ", ".join(worker.name for worker in ready)
         return Cause.BUSY, f"waits for a slot: {slots} of {slots} are taken on {names}{f', and {line}' if line else ''}"
-    if line:
-        return Cause.BEHIND, line
+    if offering.stopped_at_ms is not None:
+        since = span(wall_ms - offering.stopped_at_ms)
+        return Cause.NO_BROKER, f"the broker has taken no offers for {since}: the orchestrator's log says what it lacks"
     names = ", ".join(worker.name for worker in free)
-    return Cause.NEXT, (
+    following = line or (
         f"next in line for {names}, which has a free slot; if it stays so, that machine lacks disk, memory or health: "
         "its worker's log says which"
     )
+    if offering.per_s is not None and (line or offering.per_s < 1):  # a bucket holds one: the next has it within 1/rate
+        rate = rate_in_words(offering.per_s)
+        return Cause.RATE, f"at most {rate} of {job.kind} are started (planrun rate); {following}"
+    return Cause.BEHIND if line else Cause.NEXT, following
 
 
 def _lost(able: Sequence[WorkerRow], taken: Mapping[str, int], dead: Collection[str], wall_ms: int) -> str:

@@ -123,7 +123,8 @@ class Line:
         self._answered = threading.Condition()
         self._answers: dict[int, str | None] = {}
         self._seq = 0
-        threading.Thread(target=self._keep_sending, name="planrun-progress", daemon=True).start()
+        self._starting = threading.RLock()  # a signal handler may report, too
+        self._sender: threading.Thread | None = None  # started by the first report: many a short job makes none
 
     def context(
         self,
@@ -180,6 +181,15 @@ class Line:
         self._latest[:] = [(fraction, message)]
         if not self._waiting.is_set():
             self._waiting.set()
+            self._keep_sent()
+
+    def _keep_sent(self) -> None:
+        with self._starting:
+            if self._sender is None:
+                sender = threading.Thread(target=self._keep_sending, name="planrun-progress", daemon=True)
+                with suppress(RuntimeError):  # no thread to be had: the next report tries again
+                    sender.start()
+                    self._sender = sender
 
     def _flush(self) -> None:
         with self._sending:

@@ -23,10 +23,11 @@ class Chronicle(Protocol):
         """From here on no answer is said before its manifest is adopted. For ever, in all copies."""
         ...
 
-    async def take_generation(self, generation: int, owner: str, *, recovering: bool) -> None:
+    async def take_generation(self, generation: int, owner: str, *, seal_key: str, recovering: bool) -> None:
         """Be of that generation, which was taken in the store under this id. A lower one than ours changes nothing.
 
         Args:
+            seal_key: For the seals of what it gives out. Only the ledger has it.
             recovering: A recovery begins: nothing is garbage until it ends.
         """
         ...

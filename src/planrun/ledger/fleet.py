@@ -51,6 +51,10 @@ class FleetLedger(Ledger, Protocol):
         """What the fleet can do even while no such machine is up: these classes, and no others."""
         ...
 
+    async def say_offering(self, *, goes_on: bool | None) -> None:
+        """For those who ask why a job waits: does the broker take offers? None: there is none."""
+        ...
+
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
         """Call back after every commit of this process, on any thread, at once and never to wait.
 

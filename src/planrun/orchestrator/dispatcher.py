@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from planrun.clock import Clock
 from planrun.core.coverage import OpenJobs
 from planrun.core.dispatch import ELSEWHERE_AFTER_MS, fair, is_overdue, window
+from planrun.core.errors import TransportUnavailable
 from planrun.core.offers import Offer, OfferQuery, oldest_at
 from planrun.core.rates import Bucket
 from planrun.ledger.fleet import FleetLedger
@@ -49,6 +50,7 @@ class Dispatcher:
         self._turns: dict[tuple[str, str], int] = {}
         self._turn = 0
         self._recall_ms: dict[str, int] = {}  # when lanes are looked through for lost offers
+        self._said: bool | None = None
 
     async def tick(self, now_ms: int) -> int:
         """Look once, and top up every lane.
@@ -59,6 +61,20 @@ class Dispatcher:
         Raises:
             TransportUnavailable: What could not be sent is not remembered as offered.
         """
+        try:
+            next_ms = await self._offer(now_ms)
+        except TransportUnavailable:
+            await self._say(goes_on=False)
+            raise
+        await self._say(goes_on=True)
+        return next_ms
+
+    async def _say(self, *, goes_on: bool) -> None:
+        if goes_on is not self._said:
+            await self._ledger.say_offering(goes_on=goes_on)
+            self._said = goes_on
+
+    async def _offer(self, now_ms: int) -> int:
         await self._look(now_ms)
         taken, jobs = await self._taken.look(now_ms), await self._open.look(now_ms)
         for lane in self._roster.lanes(taken):

@@ -62,13 +62,14 @@ class Duties:
         clock: Clock,
         *,
         sweeper: Sweeper,
-        outbox: Outbox,
-        collector: Collector | None,
+        outbox: Outbox | None,
+        collector: Collector | None = None,
         retention: Retention | None = None,
         more: Sequence[Loop] = (),
     ) -> None:
         """
         Args:
+            outbox: None where others announce the answers.
             collector, retention: None where this process may not delete files.
             more: What only some orchestrators do.
         """
@@ -89,7 +90,9 @@ class Duties:
 
         But answers that are being delivered get a moment: cut off, they would go out again, and only after a while.
         """
-        loops = [Loop("sweep", self._sweep, is_vital=True), Loop("announce", self._announce), *self._more]
+        loops = [Loop("sweep", self._sweep, is_vital=True), *self._more]
+        if self._outbox is not None:
+            loops.append(Loop("announce", partial(self._announce, self._outbox)))
         if self._collector is not None:
             loops.append(Loop("collect", partial(self._collect, self._collector), on_change=False))
         if self._retention is not None:
@@ -104,7 +107,8 @@ class Duties:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._watch.close()
-            await self._outbox.close()
+            if self._outbox is not None:
+                await self._outbox.close()
 
     async def _sweep(self, now_ms: int) -> int:
         next_ms = await self._sweeper.tick(now_ms)
@@ -115,9 +119,9 @@ class Duties:
         await self._sweeper.bury_idle()
         return await collector.tick(now_ms)
 
-    async def _announce(self, now_ms: int) -> int:
+    async def _announce(self, outbox: Outbox, now_ms: int) -> int:
         async with self._delivering:
-            return await self._outbox.tick(now_ms)
+            return await outbox.tick(now_ms)
 
     async def _repeat(self, loop: Loop) -> None:
         wait = self._wait_for_change if loop.on_change else self._wait_until

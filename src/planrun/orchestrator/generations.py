@@ -74,7 +74,7 @@ class Generations:
             )
         if problem:
             _log.warning("recovering: %s", problem)
-        if problem or not history.owner:
+        if problem or not history.owner or not history.sealed:
             await self._take(history, known, recovering=bool(problem))
             history = await self._chronicle.history()
         self._number = history.generation
@@ -174,7 +174,8 @@ class Generations:
                 break
             number += 1
         trip("generation:taken")
-        await self._chronicle.take_generation(number, owner, recovering=recovering)
+        seal_key = self._clock.new_id()
+        await self._chronicle.take_generation(number, owner, seal_key=seal_key, recovering=recovering)
         trip("generation:entered")
 
     def _known(self, uuid: str) -> Known:

@@ -11,6 +11,7 @@ from planrun.core.addresses import Allowed, allowed_from
 from planrun.core.errors import Invalid
 from planrun.core.fleet import BROKER_PREFIX, LEASE_S
 from planrun.core.keeping import IDS_TTL_S, IDS_TTL_S_MIN, JOB_TTL_S
+from planrun.core.lease import LEASE_S_MAX
 from planrun.core.machines import MachineClass, classes_of
 from planrun.core.rates import parse_rate
 from planrun.core.routing import WARM_AFTER_MS
@@ -58,6 +59,8 @@ class OrchestratorOptions:
             number = getattr(self, what)
             if not math.isfinite(number) or number < least:
                 raise Invalid(f"{what} {number!r}: use {least} or more")
+        if self.lease_s > LEASE_S_MAX:
+            raise Invalid(f"lease_s {self.lease_s!r}: use {LEASE_S_MAX} (30 days) or less")
         if self.worker_broker and not self.broker:
             raise Invalid("worker_broker: it is another name for the broker; name that with --broker")
         if self.rate and not self.broker:

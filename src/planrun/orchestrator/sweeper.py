@@ -55,6 +55,7 @@ class Sweeper:
         proof_of_death: bool = True,
         clear: Callable[[str], None] = lambda incarnation: None,
         warm_after_ms: int | None = None,
+        ends_unsupported: bool = True,
     ) -> None:
         """
         Args:
@@ -64,6 +65,7 @@ class Sweeper:
             expiry: How leases end; None: as on one box.
             clear: Ends what the killed launchers of a dead worker have left, and removes its folders. Blocks.
             proof_of_death: End the leases of a provably dead worker at once, not only when they run out.
+            ends_unsupported: Fail what no known worker could run; False: that is for others to say.
         """
         self._ledger = ledger
         self._incarnation = incarnation
@@ -75,6 +77,7 @@ class Sweeper:
         self._hold_until_ms = 0
         self._unsupported_at_ms: int | None = None
         self._warm_after_ms = warm_after_ms
+        self._ends_unsupported = ends_unsupported
 
     @property
     def holders(self) -> tuple[WorkerRow, ...]:
@@ -100,7 +103,8 @@ class Sweeper:
             await self._ledger.promote()
         if due.deadlines:
             await self._ledger.end_overdue()
-        await self._end_unsupported(now_ms)
+        if self._ends_unsupported:
+            await self._end_unsupported(now_ms)
         await self._prove(due.holders)
 
         self._expected_ms = next_look_ms(due, now_ms)

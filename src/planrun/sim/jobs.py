@@ -12,8 +12,7 @@ from typing import Any
 from planrun.core.kinds import MIB, Kind
 from planrun.core.life import Outcome
 from planrun.core.messages import Granted
-from planrun.worker.pool import Process
-from planrun.worker.process import (
+from planrun.worker.happenings import (
     CheckpointReady,
     Done,
     Exited,
@@ -23,6 +22,7 @@ from planrun.worker.process import (
     Progress,
     Stopped,
 )
+from planrun.worker.pool import Process
 
 KILL_S = 0.05
 STOP_S = 1.0  # from the word to stop to a checkpoint

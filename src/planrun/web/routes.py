@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from planrun.core.access import Caller, Scope
 from planrun.core.fleet import Fleet
-from planrun.core.messages import CancelReply, JobRow, LogPiece, Struct
+from planrun.core.messages import CancelReply, JobRow, Struct
+from planrun.core.printed import LogPiece
 from planrun.core.why import Why
 from planrun.web import files, following, jobs, ledger, operating
 from planrun.web.bodies import (

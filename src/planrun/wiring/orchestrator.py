@@ -120,6 +120,8 @@ async def _declare(ledger: FleetLedger, options: OrchestratorOptions) -> None:
     """What the operator says of the fleet. Without a word about it, what was said before holds on."""
     if options.machines is not None:
         await ledger.declare(options.machines)
+    if not options.broker:
+        await ledger.say_offering(goes_on=None)
     for kind, per_s in options.rates.items():
         await ledger.set_rate(kind, per_s)
 

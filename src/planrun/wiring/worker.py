@@ -234,15 +234,19 @@ def _duties_of(post: Post, options: WorkerOptions) -> Duties | Leftovers:
 
 def _duties(post: Post, options: WorkerOptions) -> Duties:
     place, ledger, store = post.place, post.ground.ledger, post.ground.store
+    sweeper = Sweeper(
+        ledger,
+        incarnation=post.row.incarnation,
+        proof_of_death=options.proof_of_death,
+        clear=post.clear,
+        ends_unsupported=not options.only_sweeps,
+    )
+    if options.only_sweeps:
+        return Duties(ledger, post.clock, sweeper=sweeper, outbox=None)
     return Duties(
         ledger,
         post.clock,
-        sweeper=Sweeper(
-            ledger,
-            incarnation=post.row.incarnation,
-            proof_of_death=options.proof_of_death,
-            clear=post.clear,
-        ),
+        sweeper=sweeper,
         outbox=Outbox(
             ledger,
             post.clock,

@@ -8,7 +8,7 @@ from planrun.core.kinds import MIB
 from planrun.core.life import Outcome
 from planrun.core.limits import Breach
 from planrun.core.messages import Failure
-from planrun.worker.process import Exited
+from planrun.worker.happenings import Exited
 
 _MEANINGS = {
     signal.SIGSEGV: "invalid memory access in native code",

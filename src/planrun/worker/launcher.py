@@ -7,8 +7,10 @@ worker's lock file stays open in it until then, so that a free lock proves the t
 It talks with the worker over a socket that keeps message boundaries, in JSON:
 
     down   kill · clear · attend {log, log_bytes_max, folder, memory_bytes_max}
-    up     vitals {cpu_ms, rss_bytes, scratch_bytes} · cleared · attending
+    up     vitals {cpu_ms, rss_bytes, scratch_bytes} · cleared
            exit {code, signal, oom, killed, cpu_ms, max_rss_bytes}, once the whole tree is dead
+
+`attend` needs no answer: until it comes, from the start and after each `clear`, what the tree prints waits in its pipe.
 
 Started once per job process, so it imports little: no dataclasses, no pathlib, no typing of its own.
 """
@@ -74,8 +76,10 @@ class Guardian:
         self._control = control
         self._output, self._tree_output = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._output, False)
+        self._poll = select.poll()
         self._killed = False
         self._attend(json.loads(self._control.recv(MESSAGE_BYTES_MAX) or b"null"))
+        self._is_attending = False  # what comes first is the log of a start that failed
 
     def guard(self, command: list[str], job: int) -> None:
         """Run the command to its end, and end everything that it started."""
@@ -86,6 +90,8 @@ class Guardian:
             os.close(job)
         if self._watch():
             self._tree.end()
+            while not self._is_attending and self._obey(socket.MSG_DONTWAIT):
+                pass  # the job has ended before it was known here that it began
             self._drain()
             self._log.close()
             self._report_exit(oom=_oom_kills() > oom_kills)
@@ -94,27 +100,26 @@ class Guardian:
 
     def _watch(self) -> bool:
         """Serve until the main process is dead (True) or the worker is (False)."""
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
-        poll.register(self._output, select.POLLIN)
-        poll.register(os.pidfd_open(self._tree.main), select.POLLIN)
+        self._poll.register(self._control, select.POLLIN)
+        self._poll.register(os.pidfd_open(self._tree.main), select.POLLIN)
         vitals_due_s = time.monotonic() + VITALS_INTERVAL_S
         while self._tree.ended is None:
-            ready = {descriptor for descriptor, _ in poll.poll(max(0.0, vitals_due_s - time.monotonic()) * 1000)}
+            ready = {descriptor for descriptor, _ in self._poll.poll(max(0.0, vitals_due_s - time.monotonic()) * 1000)}
             if self._output in ready and not self._drain():
-                poll.unregister(self._output)
+                self._poll.unregister(self._output)
             if self._control.fileno() in ready and not self._obey():
                 return False
             if time.monotonic() >= vitals_due_s:
-                self._send({"say": "vitals", **self._meter.read()}, socket.MSG_DONTWAIT)
+                if self._is_attending:
+                    self._send({"say": "vitals", **self._meter.read()}, socket.MSG_DONTWAIT)
                 vitals_due_s = time.monotonic() + VITALS_INTERVAL_S
             self._tree.reap()
         return True
 
-    def _obey(self) -> bool:
-        """Do what the worker says; False: it is gone."""
+    def _obey(self, flags: int = 0) -> bool:
+        """Do what the worker says; False: it is gone, or says nothing."""
         try:
-            message = self._control.recv(MESSAGE_BYTES_MAX)
+            message = self._control.recv(MESSAGE_BYTES_MAX, flags)
         except OSError:
             message = b""
         if not message:
@@ -126,12 +131,11 @@ class Guardian:
                 self._tree.end()
             case "clear":
                 self._tree.end(spare=self._tree.main)
+                self._leave()
                 self._send({"say": "cleared"})
             case "attend":
-                self._drain()
-                self._log.close()
                 self._attend(order)
-                self._send({"say": "attending"})
+                self._poll.register(self._output, select.POLLIN)
         return True
 
     def _attend(self, order: dict[str, str] | None) -> None:
@@ -140,6 +144,16 @@ class Guardian:
             os._exit(0)
         self._log = JobLog(order["log"], int(order["log_bytes_max"]))
         self._meter = Meter(self._tree, order["folder"], int(order["memory_bytes_max"]))
+        self._is_attending = True
+
+    def _leave(self) -> None:
+        """The attempt has ended, and all is in its log."""
+        self._is_attending = False
+        with suppress(KeyError):  # nobody could print any more
+            self._poll.unregister(self._output)
+        self._drain()
+        self._log.close()
+        self._log = JobLog(os.devnull, 1)
 
     def _drain(self) -> bool:
         """Move what the tree printed into the log; False: nobody can print any more."""

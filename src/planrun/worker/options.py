@@ -44,6 +44,8 @@ class WorkerOptions:
         Empty: `https://*`, which is public addresses alone, and, where only this box hands jobs in, every file.
     input_bytes_max: What may be fetched for one attempt.
     pass_environment: Further environment variables that job code may see.
+    only_sweeps: On one box, end only what has run out, and leave it to the other workers of the ledger to announce
+        answers, to collect and drop, and to say how long things are kept.
 
     Raises:
         Invalid: One of them cannot be right; says what and what to do.
@@ -71,6 +73,7 @@ class WorkerOptions:
     allow_input: tuple[str, ...] = ()
     input_bytes_max: int = 64 * GIB
     pass_environment: tuple[str, ...] = ()
+    only_sweeps: bool = False
 
     def __post_init__(self) -> None:
         for what in ("modules", "import_path", "namespaces", "capabilities", "allow_input", "pass_environment"):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from planrun.core.kinds import Kind
 from planrun.core.messages import Granted
-from planrun.worker.process import Exited, Happening
+from planrun.worker.happenings import Exited, Happening
 
 
 class Process(Protocol):

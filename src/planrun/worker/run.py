@@ -20,20 +20,11 @@ from planrun.worker.checkpoints import CheckpointUpload
 from planrun.worker.exits import explain
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Reservation
+from planrun.worker.happenings import CheckpointReady, Done, Exited, Failed, Happening, Nudge, Progress, Stopped
 from planrun.worker.keeper import Holding
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
 from planrun.worker.pool import Pool, Process
-from planrun.worker.process import (
-    CheckpointReady,
-    Done,
-    Exited,
-    Failed,
-    Happening,
-    Nudge,
-    Progress,
-    Stopped,
-)
 from planrun.worker.taking import Successor
 
 log = logging.getLogger(__name__)

@@ -123,6 +123,7 @@ class Taking:
                 incarnation=self._incarnation,
                 nonce=self._nonce(delivery),
                 lease_ms=self._lease_ms,
+                seal=delivery.offer.seal,
             )
             for delivery in deliveries
         ]

@@ -24,7 +24,8 @@ from planrun.clock import Clock
 from planrun.core.access import Caller
 from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable, PlanrunError
 from planrun.core.fleet import Fleet
-from planrun.core.messages import JobRow, LogPiece
+from planrun.core.messages import JobRow
+from planrun.core.printed import LogPiece
 from planrun.core.problems import Problem, error_of
 from planrun.core.why import Outlook
 from planrun.ledger.contract import Ledger

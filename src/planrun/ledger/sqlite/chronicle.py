@@ -24,8 +24,9 @@ class SqliteChronicle(SqliteLedger):
     async def be_strict(self) -> None:
         await self._write(verbs.be_strict)
 
-    async def take_generation(self, generation: int, owner: str, *, recovering: bool) -> None:
-        await self._write(partial(verbs.take_generation, generation=generation, owner=owner, recovering=recovering))
+    async def take_generation(self, generation: int, owner: str, *, seal_key: str, recovering: bool) -> None:
+        taken = partial(verbs.take_generation, generation=generation, owner=owner, seal_key=seal_key)
+        await self._write(partial(taken, recovering=recovering))
 
     async def end_recovery(self) -> None:
         await self._write(verbs.end_recovery)

@@ -70,6 +70,9 @@ class SqliteFleetLedger(SqliteLedger):
             )
         await self._write(partial(fleet.set_rate, kind=kind, per_s=per_s))
 
+    async def say_offering(self, *, goes_on: bool | None) -> None:
+        await self._write(partial(fleet.say_offering, goes_on=goes_on))
+
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
         self._writer.watch(changed)
 

@@ -19,6 +19,7 @@ from planrun.core.messages import (
     Settled,
     SettleRequest,
 )
+from planrun.core.names import attempt_prefix
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.answers import owe_answer
 from planrun.ledger.verbs.history import note
@@ -34,13 +35,17 @@ def settle(tx: Tx, request: SettleRequest) -> Settled:
     """Write how an attempt ended. A repeated call gets the same answer, a stale one writes nothing.
 
     Raises:
-        Invalid: Not an outcome that a holder may claim.
+        Invalid: Not an outcome that a holder may claim, or files that are not its own.
     """
     if request.outcome not in CLAIMABLE:
         raise Invalid(f"an attempt cannot settle as {request.outcome}; the ledger alone says so")
     job = one(tx, "job_state", job_id=request.lease.job_id)
     if job is None or not owns(job, request.lease):
         return _settled_before(tx, request)
+    own = attempt_prefix(job["namespace"], job["job_id"], job["attempt"], job["token"])
+    for output in request.outputs:  # whoever may read the answer gets what it names
+        if not output.key.startswith(own):
+            raise Invalid(f"output {output.name!r:.80}: {output.key!r:.200} is no object of this attempt")
     settled = end_attempt(
         tx,
         job,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from planrun.core import routing
@@ -12,13 +12,16 @@ from planrun.core.machines import MachineClass
 from planrun.core.messages import Failure, Handler, WorkerRow
 from planrun.core.offers import Offer, OfferQuery, with_oldest
 from planrun.core.pauses import find_pause
+from planrun.core.why import Offering
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.draining import end_drain
 from planrun.ledger.verbs.ending import end_queued
 from planrun.ledger.verbs.pausing import open_pauses
+from planrun.ledger.verbs.recovering import sealer
 from planrun.ledger.verbs.retention import remember
 
 SLICE = 200
+STOPPED = "offers_stopped_at_ms"  # in meta: 0 while a broker takes offers
 
 
 def register(tx: Tx, worker: WorkerRow) -> None:
@@ -80,6 +83,22 @@ def set_rate(tx: Tx, kind: str, per_s: float | None) -> None:
         tx.rows("set_meta", k=f"rate:{kind}", v=per_s)
 
 
+def say_offering(tx: Tx, *, goes_on: bool | None) -> None:
+    """Whether a broker takes offers from now on; None: there is none."""
+    if goes_on is None:
+        tx.rows("drop_meta", k=STOPPED)
+    elif goes_on or (offering(tx, "") or Offering()).stopped_at_ms is None:
+        tx.rows("set_meta", k=STOPPED, v=0 if goes_on else tx.now.wall_ms)
+
+
+def offering(tx: Tx, kind: str) -> Offering | None:
+    """How jobs of this kind are offered; None: by no broker."""
+    stopped = one(tx, "meta", k=STOPPED)
+    if stopped is None:
+        return None
+    return Offering(stopped_at_ms=stopped["v"] or None, per_s=rates(tx).get(kind))
+
+
 def running(tx: Tx) -> dict[str, int]:
     """How many leases each worker holds."""
     return {row["incarnation"]: row["jobs"] for row in tx.rows("taken")}
@@ -111,11 +130,12 @@ def offers(tx: Tx, query: OfferQuery) -> list[Offer]:
     """Jobs that such a worker could run, most urgent first, then oldest first. Hints only."""
     found = _waiting(tx, query, "offers", query.limit)
     found.sort(key=lambda row: (-row["priority"], row["id"]))
-    line = [_offer(row) for row in found[: query.limit]]
+    offer = partial(_offer, sealer(tx))
+    line = [offer(row) for row in found[: query.limit]]
     if query.oldest_at is None or not line:
         return line
     oldest = min(_waiting(tx, query, "oldest", 1), key=lambda row: int(row["id"]))
-    return with_oldest(line, _offer(oldest), query.oldest_at)[: query.limit]
+    return with_oldest(line, offer(oldest), query.oldest_at)[: query.limit]
 
 
 def _waiting(tx: Tx, query: OfferQuery, statement: str, limit: int) -> list[Row]:
@@ -138,8 +158,9 @@ def _waiting(tx: Tx, query: OfferQuery, statement: str, limit: int) -> list[Row]
     ]
 
 
-def _offer(row: Row) -> Offer:
-    return Offer(**{name: value for name, value in row.items() if name != "id"})
+def _offer(seal: Callable[..., str], row: Row) -> Offer:
+    plain = {name: value for name, value in row.items() if name != "id"}
+    return Offer(**plain, seal=seal(row["job_id"], row["attempt"]))
 
 
 class Fleet:

@@ -25,7 +25,7 @@ from planrun.core.pauses import find_pause
 from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.pausing import open_pauses
-from planrun.ledger.verbs.recovering import accuse, is_ahead, suspect
+from planrun.ledger.verbs.recovering import heed_lease, heed_offer, sealer
 from planrun.ledger.verbs.versions import refuse_outdated
 from planrun.trip import trip
 
@@ -80,7 +80,7 @@ def _grant(tx: Tx, request: GrantRequest) -> Granted | Refused:
         detail=f"token {token_shown(token)}",
     )
     trip("grant:written")
-    return _granted(request.job_id, request.attempt, token, row)
+    return _granted(tx, request.job_id, request.attempt, token, row)
 
 
 def next_token(tx: Tx) -> int:
@@ -90,10 +90,10 @@ def next_token(tx: Tx) -> int:
     return token_of(row["generation"], row["n"])
 
 
-def _granted(job_id: str, attempt: int, token: int, row: Row) -> Granted:
+def _granted(tx: Tx, job_id: str, attempt: int, token: int, row: Row) -> Granted:
     checkpoints: list[Checkpoint] = load(row["checkpoint"], list[Checkpoint])
     return Granted(
-        lease=Lease(job_id=job_id, attempt=attempt, token=token),
+        lease=Lease(job_id=job_id, attempt=attempt, token=token, seal=sealer(tx)(job_id, attempt, token)),
         namespace=row["namespace"],
         kind=row["kind"],
         version=row["version"],
@@ -115,7 +115,7 @@ def _granted_before(tx: Tx, request: GrantRequest) -> Granted | None:
     if job is None or job["state"] != State.RUNNING or job["token"] != made["token"]:
         return None
     again = one(tx, "granted_again", job_id=request.job_id)
-    return _granted(request.job_id, request.attempt, made["token"], again) if again is not None else None
+    return _granted(tx, request.job_id, request.attempt, made["token"], again) if again is not None else None
 
 
 def _why_not(tx: Tx, request: GrantRequest) -> str:
@@ -128,7 +128,7 @@ def _why_not(tx: Tx, request: GrantRequest) -> str:
     if request.attempt != job["attempt"]:
         if request.attempt < job["attempt"]:
             return "stale"
-        suspect(tx, f"attempt {request.attempt} of job {job['job_id']} was offered, and it is at {job['attempt']}")
+        heed_offer(tx, request, job["attempt"])
         return "ahead"
     if job["state"] == State.RUNNING:
         return "running"
@@ -196,8 +196,7 @@ def lost_or_canceled(tx: Tx, lease: Lease) -> Standing:
         return Standing(status="lost", why="the ledger does not know the job")
     if owns(job, lease):
         return Standing(status="lost", why="an older checkpoint")
-    if is_ahead(tx, lease):
-        accuse(tx, f"somebody holds token {token_shown(lease.token)} for job {lease.job_id}")
+    heed_lease(tx, lease)
     if job["state"] == State.CANCELED:
         return Standing(status="canceled", why="canceled by request")
     return Standing(status="lost", why=f"the job is {job['state']} at attempt {job['attempt']}")

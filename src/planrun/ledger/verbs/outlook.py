@@ -10,7 +10,7 @@ from planrun.core.routing import CAPABILITY_TTL_MS, Offered, find_route
 from planrun.core.why import AHEAD_MAX, Ahead, Outlook
 from planrun.ledger.tx import Tx, dump
 from planrun.ledger.verbs import answers, reading
-from planrun.ledger.verbs.fleet import declared, running, workers
+from planrun.ledger.verbs.fleet import declared, offering, running, workers
 from planrun.ledger.verbs.pausing import open_pauses
 
 
@@ -29,6 +29,7 @@ def outlook(tx: Tx, job_id: str) -> Outlook | None:
         taken=running(tx),
         ahead=_ahead(tx, job, fleet) if job.state is State.QUEUED else {},
         pause=find_pause(open_pauses(tx), namespace=job.namespace, kind=job.kind),
+        offering=offering(tx, job.kind),
         last=attempts[-1] if attempts else None,
         error=result.error if result is not None else None,
     )

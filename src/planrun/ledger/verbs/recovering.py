@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from planrun.core.generations import History
-from planrun.core.messages import Lease
-from planrun.core.names import token_of
+from planrun.core.messages import GrantRequest, Lease
+from planrun.core.names import token_of, token_shown
+from planrun.core.seals import is_seal, seal_of
 from planrun.ledger.tx import Tx, one
 
 OWNER = "generation_owner"
+SEAL_KEY = "seal_key"
 ROLLED_BACK = "rolled_back"  # in meta: proof that the ledger is behind, in words; then it grants nothing
 
 
@@ -22,6 +27,7 @@ def history(tx: Tx) -> History:
         strict=bool(facts.get("strict")),
         copied_at_ms=facts.get("copied_at_ms"),
         recovering="recovering" in facts,
+        sealed=SEAL_KEY in facts,
         rolled_back=facts.get(ROLLED_BACK, ""),
     )
 
@@ -31,11 +37,12 @@ def be_strict(tx: Tx) -> None:
     tx.rows("set_meta", k="strict", v=1)
 
 
-def take_generation(tx: Tx, generation: int, owner: str, *, recovering: bool) -> None:
+def take_generation(tx: Tx, generation: int, owner: str, *, seal_key: str, recovering: bool) -> None:
     """Be of a generation that was taken in the store."""
     if not tx.rows("take_generation", generation=generation):
         return
     tx.rows("set_meta", k=OWNER, v=owner)
+    tx.rows("set_meta", k=SEAL_KEY, v=seal_key)
     for fact in ("copied_at_ms", ROLLED_BACK):
         tx.rows("drop_meta", k=fact)
     if recovering:
@@ -48,26 +55,34 @@ def end_recovery(tx: Tx) -> None:
     tx.rows("drop_meta", k="recovering")
 
 
-def suspect(tx: Tx, what: str) -> None:
-    """Somebody holds what this ledger has not given out yet: it was given out by the same ledger, later than now.
-
-    After a recovery an attempt may well be ahead: of the history that was left behind.
-    """
-    if one(tx, "meta", k="recovered_at_ms") is None:
-        accuse(tx, what)
+def sealer(tx: Tx) -> Callable[..., str]:
+    """Makes the seals of this generation, as `core.seals`; empty ones where no orchestrator has taken it."""
+    key = one(tx, "meta", k=SEAL_KEY)
+    return partial(seal_of, key["v"]) if key is not None else lambda *_: ""
 
 
-def accuse(tx: Tx, what: str) -> None:
-    """Write down that this ledger is behind. It grants nothing more until it is recovered.
+def heed_offer(tx: Tx, offered: GrantRequest, attempt: int) -> None:
+    """Somebody was offered a later attempt than the job's: was it this ledger that offered it, later than now?"""
+    if _is_ours(tx, offered.seal, offered.job_id, offered.attempt):
+        _accuse(tx, f"attempt {offered.attempt} of job {offered.job_id} was offered, and it is at {attempt}")
 
-    A ledger that no orchestrator has owned is read by its own workers alone: they are never ahead of it.
-    """
-    if one(tx, "meta", k=OWNER) is not None and one(tx, "meta", k=ROLLED_BACK) is None:
+
+def heed_lease(tx: Tx, lease: Lease) -> None:
+    """Somebody says that he holds this: was it given out by this ledger, later than now?"""
+    facts = one(tx, "meta", k="generation"), one(tx, "meta", k="next_n")
+    generation, n = (fact["v"] if fact is not None else 0 for fact in facts)
+    if lease.token > token_of(generation, n) and _is_ours(tx, lease.seal, lease.job_id, lease.attempt, lease.token):
+        _accuse(tx, f"somebody holds token {token_shown(lease.token)} for job {lease.job_id}")
+
+
+def _is_ours(tx: Tx, seal: str, job_id: str, attempt: int, token: int = 0) -> bool:
+    """Does it carry our seal? Anybody can say a high number. The seals of other generations say nothing here."""
+    key = one(tx, "meta", k=SEAL_KEY)
+    return key is not None and is_seal(seal, key["v"], job_id, attempt, token)
+
+
+def _accuse(tx: Tx, what: str) -> None:
+    """Write down that this ledger is behind. It grants nothing more until it is recovered."""
+    if one(tx, "meta", k=ROLLED_BACK) is None:
         text = f"the ledger is behind its workers, as an older copy of it would be: {what}"
         tx.rows("set_meta", k=ROLLED_BACK, v=text)
-
-
-def is_ahead(tx: Tx, lease: Lease) -> bool:
-    """Is this a token that this ledger has not given out yet?"""
-    generation, n = one(tx, "meta", k="generation"), one(tx, "meta", k="next_n")
-    return generation is not None and n is not None and lease.token > token_of(generation["v"], n["v"])
