@@ -1,1 +1,1 @@
-"""The shipped code, in virtual time."""
+"""A world in which the shipped code runs: one seed, one history. See docs/internals/simulator.md."""
