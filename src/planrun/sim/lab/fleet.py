@@ -22,7 +22,6 @@ from planrun.config import Place, file_of
 from planrun.core.errors import PlanrunError
 from planrun.core.problems import Problem
 from planrun.ledger.contract import Ledger
-from planrun.ledger.remote.ledger import RemoteLedger
 from planrun.ledger.wire import BOOT_HEADER, PROTOCOL, PROTOCOL_HEADER, VERBS, Poll, arguments_of
 from planrun.lockfile import WorkerLock
 from planrun.orchestrator.duties import Duties
@@ -37,13 +36,14 @@ from planrun.sim.lab.stage import LabWorker
 from planrun.sim.machines import App, Machine, Sender
 from planrun.sim.net import NoReply, NoWay
 from planrun.sim.world import World
-from planrun.wiring import open_fleet_ledger, open_transport
+from planrun.wiring import open_fleet_ledger, open_ledger, open_transport
 from planrun.wiring.ground import Ground
 from planrun.wiring.worker import Post, man
 from planrun.worker.catalog import Catalog
 from planrun.worker.gates import Gates
 
 HUB = "orchestrator"
+URL = f"http://{HUB}"
 RENEW = "/v1/ledger/renew"
 WAIT_S = 15.0
 
@@ -138,15 +138,9 @@ class Wire(httpx2.AsyncBaseTransport):
         return httpx2.Response(status, content=body, headers=headers)
 
 
-class LabRemote(RemoteLedger):
-    """The shipped one, on such a wire."""
-
-    def __init__(self, wire: Wire, clock: Clock) -> None:
-        self._wire = wire
-        super().__init__(f"http://{HUB}", clock, token="", tls=None, wait_s=WAIT_S)
-
-    def _open(self, headers: dict[str, str]) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(base_url=f"http://{HUB}", headers=headers, transport=self._wire)
+def open_remote(wire: Wire, clock: Clock) -> Ledger:
+    """The orchestrator's ledger, at the end of such a wire."""
+    return open_ledger(URL, clock=clock, wait_s=WAIT_S, wire=wire)
 
 
 class FleetApp(App):
@@ -154,8 +148,8 @@ class FleetApp(App):
 
     async def main(self, actor: Actor) -> None:
         world, clock = self.world, self.clock()
-        ledger: Ledger = LabRemote(Wire(world, self.name, lambda: None), clock)  # type: ignore[assignment]
-        client = AsyncClient.over(ledger, world.store, url=f"http://{HUB}", clock=clock)
+        ledger = open_remote(Wire(world, self.name, lambda: None), clock)
+        client = AsyncClient.over(ledger, world.store, url=URL, clock=clock)
         async with asyncio.TaskGroup() as tasks:
             for order in world.settings.orders:
                 tasks.create_task(self._follow(client, order))
@@ -167,9 +161,9 @@ class FleetWorker(LabWorker):
 
     async def work(self, actor: Actor) -> None:
         world, clock = self.world, self.clock()
-        place = Place(Path(world.folder, self.name, "planrun.db"), url=f"http://{HUB}")
+        place = Place(Path(world.folder, self.name, "planrun.db"), url=URL)
         wire = Wire(world, self.name, lambda: self._tell(self.lane, What.UNHEARD))
-        ledger: Ledger = LabRemote(wire, clock)  # type: ignore[assignment]  # its verbs are made of the contract
+        ledger = open_remote(wire, clock)
         lock = WorkerLock.acquire(place.workers, clock.new_id())
         row = self.row(lock, lock_file="")
         gates = Gates(
