@@ -236,7 +236,7 @@ class App(Machine):
         world, clock = self.world, self.clock()
         ledger = open_ledger(world.url, clock=clock, hands=world.disk.hands(actor), wait_s=10)
         world.opened.append(ledger)
-        client = AsyncClient.over(ledger, world.store, url=world.url, clock=clock)
+        client = self.client = AsyncClient.over(ledger, world.store, url=world.url, clock=clock)
         async with asyncio.TaskGroup() as tasks:
             for order in world.settings.orders:
                 tasks.create_task(self._follow(client, order))

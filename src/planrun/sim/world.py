@@ -75,7 +75,11 @@ class World:
     names: What the trace calls jobs, by their id.
     """
 
-    def __init__(self, seed: int, settings: Settings, *, traced: bool = True) -> None:
+    def __init__(self, seed: int, settings: Settings, *, name: str = "", traced: bool = True) -> None:
+        """
+        Args:
+            name: What the trace calls this history, such as the id of a scenario.
+        """
         self.seed = seed
         names = [order.name or f"job-{order.n}" for order in settings.orders]
         orders = tuple(replace(order, name=name) for order, name in zip(settings.orders, names, strict=True))
@@ -84,6 +88,8 @@ class World:
         self.loop = SimLoop(self.chance_of("order"))
         self._fates = self.chance_of("fates")
         self.names = {job_id_of("default", f"call-{order.name}"): order.name for order in orders}
+        if name:
+            self.say("scenario", name)
         self.folder = scratch() / f"{seed}"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
