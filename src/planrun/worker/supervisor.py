@@ -21,10 +21,11 @@ from planrun.worker.catalog import Catalog
 from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Gates, Reservation
+from planrun.worker.keeper import Keeper
 from planrun.worker.last_words import LAST_WORD_S, MOMENT_S
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
-from planrun.worker.processes import Processes
+from planrun.worker.pool import Pool
 from planrun.worker.run import Run
 from planrun.worker.taking import Successor, Taken, Taking, give_back
 
@@ -49,7 +50,7 @@ class Supervisor:
         tools: Tools,
         transport: WorkerTransport,
         gates: Gates,
-        processes: Processes,
+        processes: Pool,
         scratch: Path,
         place: Place,
     ) -> None:
@@ -77,6 +78,11 @@ class Supervisor:
         self._exit_code = 0
         self._file = _identity(place.ledger)
         self._complaints = Complaints(log, tools.clock)
+
+    @property
+    def keeper(self) -> Keeper:
+        """Of its leases."""
+        return self._keeper
 
     @property
     def returns(self) -> Returns:
