@@ -64,7 +64,7 @@ def test_d16_while_the_store_is_away_the_lease_goes_on_and_nothing_is_lost(seed:
 
 
 @seeds
-def test_d16_a_worker_that_is_deployed_while_the_store_is_away_hands_its_job_back(seed: int) -> None:
+def test_also_d16_a_worker_that_is_deployed_while_the_store_is_away_hands_its_job_back(seed: int) -> None:
     with Story("D16", seed, workers=1) as story:
         story.store_away(from_s=1, until_s=60)
         story.deploy("w1", at_s=20)
@@ -91,7 +91,7 @@ def test_d17_on_a_full_scratch_disk_attempts_fail_and_no_more_jobs_are_taken(
 
         def looking(path: str | os.PathLike[str]) -> object:
             room = statvfs(path)
-            if not is_full() or not story.starts and not story.attempts("job-1"):
+            if not is_full() or (not story.starts and not story.attempts("job-1")):
                 return room
             return SimpleNamespace(f_bavail=0, f_frsize=room.f_frsize, f_blocks=room.f_blocks)
 
@@ -148,7 +148,7 @@ def test_d20_transient_errors_wait_2_4_and_8_seconds(seed: int, failing: int) ->
 
 
 @seeds
-def test_d20_a_job_that_fails_as_often_as_it_may_ends_as_exhausted_and_says_so_once(seed: int) -> None:
+def test_also_d20_a_job_that_fails_as_often_as_it_may_ends_as_exhausted_and_says_so_once(seed: int) -> None:
     with Story("D20", seed, deed_of=fails(*[Outcome.TRANSIENT] * 4)) as story:
         story.run()
 
@@ -171,7 +171,8 @@ def test_d21_a_fatal_error_ends_its_worker_and_each_of_its_jobs_returns_when_its
         [ended_s] = times(story, "w1", "has ended with 70")
         assert ended_s < broke_s + 1
         for name in ("job-2", "job-3", "job-4"):
-            assert (story.job(name), outcomes(story, name)) == (Job("finished", None, 2, (0, 1, 0)), ["lost", "success"])
+            assert story.job(name) == Job("finished", None, 2, (0, 1, 0))
+            assert outcomes(story, name) == ["lost", "success"]
             [lost_s] = times(story, "ledger", "lost", name)
             assert broke_s + lease_s * 2 / 3 - 1 < lost_s < broke_s + lease_s + 6
         assert {start.who for start in story.starts if start.attempt == 2} == {"w2"}

@@ -122,7 +122,7 @@ def test_d9_an_answer_that_nobody_takes_is_kept_and_tried_again_until_somebody_d
 
 
 @seeds
-def test_d9_an_answer_that_its_receiver_wants_no_more_is_parked_once_its_result_was_kept_long_enough(
+def test_also_d9_an_answer_that_its_receiver_wants_no_more_is_parked_once_its_result_was_kept_long_enough(
     seed: int,
 ) -> None:
     with Story("D9", seed) as story:
