@@ -43,6 +43,7 @@ from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.ledger.sqlite.thread import THREADED
+from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.storage import probe
 from planrun.storage.address import address_for, read_address
 from planrun.storage.contract import Store
@@ -323,6 +324,19 @@ def upgrade_ledger(url: str, *, backup: Path | None) -> None:
         LedgerUnavailable: Another process holds it, or the copy failed. Nothing was changed.
     """
     upgrade(file_of(url), backup=backup, wait_s=WAIT_S)
+
+
+def turn_is_held(url: str) -> bool:
+    """Does any process write to the ledger's file at this moment? Others wait for it.
+
+    Raises:
+        Invalid: Not the address of a file.
+    """
+    turnstile = Turnstile(file_of(url).turn)
+    try:
+        return turnstile.is_held()
+    finally:
+        turnstile.close()
 
 
 def ledger_facts(url: str) -> LedgerFacts:
