@@ -34,7 +34,7 @@ from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
 from planrun.ledger.hands import Hands
 from planrun.ledger.keyring import Keyring
-from planrun.ledger.remote.ledger import RemoteLedger, open_remote
+from planrun.ledger.remote.ledger import Carrier, RemoteLedger, open_remote
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.chronicle import SqliteChronicle
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
@@ -102,6 +102,11 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S,
     if place.is_remote:
         return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s)
     return SqliteLedger(place, clock, wait_s=wait_s, hands=hands)
+
+
+def open_carried_ledger(url: str, carrier: Carrier, *, clock: Clock, wait_s: float = WAIT_S) -> Ledger:
+    """An orchestrator's ledger that is reached another way than over HTTP. Nothing is asked yet."""
+    return open_remote(url, clock, token="", tls=None, wait_s=wait_s, carrier=carrier)
 
 
 def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:
