@@ -54,7 +54,13 @@ class Carrier(Protocol):
     """Carries one question there, and its reply back; raises as `httpx2.AsyncClient`, which is one."""
 
     async def request(
-        self, method: str, url: str, *, content: bytes, headers: dict[str, str], timeout: httpx2.Timeout
+        self,
+        method: str,
+        url: str,
+        *,
+        content: bytes,
+        headers: dict[str, str],
+        timeout: httpx2.Timeout,  # noqa: ASYNC109 - httpx2 calls it so
     ) -> httpx2.Response: ...
 
     async def aclose(self) -> None: ...
