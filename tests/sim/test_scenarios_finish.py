@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from planrun.core.kinds import RESULT_TTL_S
 from planrun.sim.settings import Mode, Order
 from tests.sim.sights import digest_at, join_late, stored, thaw, times
@@ -10,6 +12,8 @@ from tests.sim.story import Attempt, Job, Story, seeds
 FINISHED_AFTER_A_LOSS = Job("finished", None, 2, (0, 1, 0))
 FINISHED = Job("finished", None, 1, (0, 0, 0))
 RESEND_S = 11
+
+announcers = pytest.mark.parametrize(("mode", "announcer"), [(Mode.BOX, "w1"), (Mode.FLEET, "orchestrator")])
 
 
 def outcomes(story: Story, name: str = "job-1") -> list[str | None]:
@@ -89,21 +93,27 @@ def test_d5_an_answer_whose_worker_died_after_the_commit_is_announced_by_another
 
 
 @seeds
-def test_d6_who_dies_before_it_has_sent_an_answer_sends_it_after_its_restart(seed: int) -> None:
-    with Story("D6", seed, workers=1) as story:
-        story.crash("w1", at="outbox:taken")
+@announcers
+def test_d6_who_dies_before_it_has_sent_an_answer_sends_it_after_its_restart(
+    mode: Mode, announcer: str, seed: int
+) -> None:
+    with Story("D6", seed, mode=mode, workers=1) as story:
+        story.crash(announcer, at="outbox:taken")
         story.run()
 
         assert story.job("job-1") == FINISHED
-        [died_s], [acted_s] = times(story, "w1", "crashes"), times(story, "receiver", "acts on")
+        [died_s], [acted_s] = times(story, announcer, "crashes"), times(story, "receiver", "acts on")
         assert died_s < acted_s < died_s + RESEND_S + 2
         assert (story.checks.counts.messages, list(story.receiver.acts.values())) == (1, [1])
 
 
 @seeds
-def test_d7_who_dies_before_it_has_noted_that_an_answer_was_sent_sends_it_again(seed: int) -> None:
-    with Story("D7", seed, workers=1) as story:
-        story.crash("w1", at="outbox:sent")
+@announcers
+def test_d7_who_dies_before_it_has_noted_that_an_answer_was_sent_sends_it_again(
+    mode: Mode, announcer: str, seed: int
+) -> None:
+    with Story("D7", seed, mode=mode, workers=1) as story:
+        story.crash(announcer, at="outbox:sent")
         story.run()
 
         assert story.job("job-1") == FINISHED
