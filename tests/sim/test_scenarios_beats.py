@@ -26,7 +26,7 @@ def test_c9_after_an_orchestrator_was_away_for_many_leases_nobody_who_lives_lose
 @seeds
 def test_c10_a_sweep_ends_no_lease_while_heartbeats_wait_to_be_read(seed: int) -> None:
     with Story("C10", seed, mode=Mode.FLEET, lease_s=10, deed_of=lambda n, attempt: LONG) as story:
-        story.at(5, lambda: story.broker.lag(60))
+        story.lag_beats(at_s=5, by_s=60)
         story.run()
 
         assert story.job("job-1") == FINISHED
@@ -104,7 +104,7 @@ def test_c16_a_marker_says_nothing_once_the_way_of_the_heartbeats_was_broken(see
             return beat(item)  # type: ignore[arg-type]
 
         story.broker.beat = beaten  # type: ignore[method-assign]
-        story.at(5, lambda: story.broker.lag(60))
+        story.lag_beats(at_s=5, by_s=60)
         story.run()
 
         assert marked
