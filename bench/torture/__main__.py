@@ -26,7 +26,7 @@ from bench.compare import chosen
 from bench.contender import Contender, Peer, Unfit, installed, peers
 from bench.servers import IMPATIENT, started
 from bench.torture.scenarios import SCENARIOS, Lengths, played
-from bench.torture.table import Run, table
+from bench.torture.table import Run, set_up, table
 
 PEERS = "planrun,fleet,celery,dramatiq,huey,rq,procrastinate,pgqueuer,dbos"
 LONGEST_FIRST = ("longer", "storm", "freeze", "term", "whole", "child", "twice")
@@ -112,7 +112,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--peers", default=PEERS, help="names from bench/peers/peers.toml")
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--turns", type=int, default=2, help="how often each is played")
-    parser.add_argument("--at-once", type=int, default=12, help="how many are played beside each other")
+    parser.add_argument("--at-once", type=int, default=8, help="how many are played beside each other")
     parser.add_argument("--folder", type=Path, default=Path(f"/var/tmp/planrun-bench-{os.getuid()}"), help="on a disk")
     parser.add_argument("--json", type=Path, help="default: torture.json in the folder; the table lies beside it")
     parser.add_argument("--keep", action="store_true", help="keep what the peers and servers wrote")
@@ -144,12 +144,13 @@ def main() -> int:
         f"{time.monotonic() - began_s:.0f} s, {os.cpu_count()} cores, load average {min(loads):.0f} to "
         f"{max(loads):.0f}: "
         f"`python -m bench.torture {' '.join(sys.argv[1:])}`",
+        "",
         *(f"not played: {run.peer} {run.scenario}: {run.remark}" for run in runs if run.counted is None),
     ]
     print("\n".join(words))
     kept = asked.json or asked.folder / "torture.json"
     kept.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
-    kept.with_suffix(".md").write_text("\n".join(words) + "\n")
+    kept.with_suffix(".md").write_text("\n".join([*words, "", set_up([peer.name for peer in these])]) + "\n")
     print(f"every run: {kept}", file=sys.stderr)
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.contender import Peer
+from bench.contender import Peer, settings
 from bench.torture.history import Counted
 
 
@@ -46,14 +46,20 @@ def second(counted: list[Counted], runs: Runs) -> str:
     words = [seconds(values)] if values else []
     if vain:
         without = sum(each.second_s is None and not each.lost for each in counted)
-        words += [f"none needed, {without} of {len(counted)}"] if without else []
+        words += [f"none, the first went on, {without} of {len(counted)}"] if without else []
         words += [f"**not in {runs[0].watched_s:g} s**, {vain - without} of {len(counted)}"] if vain > without else []
     return "; ".join(words)
 
 
+def killed(counted: list[Counted], runs: Runs) -> str:
+    return second(counted, runs) + (" (it is the worker)" if any(run.said.get("child") for run in runs) else "")
+
+
 def stopped(counted: list[Counted], runs: Runs) -> str:
     said = list(dict.fromkeys(run.said.get("worker", "").split(" after")[0] for run in runs))
-    return f"{second(counted, runs)}; worker {' or '.join(said)}"
+    beside = sum(each.at_once > 1 for each in counted)
+    words = [second(counted, runs), f"worker {' or '.join(said)}"]
+    return "; ".join([*words, f"**beside the first run**, {beside} of {len(runs)}"] if beside else words)
 
 
 def total(what: str) -> Cell:
@@ -71,7 +77,7 @@ def overwritten(counted: list[Counted], runs: Runs) -> str:
 
 def lived_through(counted: list[Counted], runs: Runs) -> str:
     ends = [each.result_s for each in counted if each.result_s is not None]
-    spent = " / ".join(dict.fromkeys(run.said.get("counted") or "nothing" for run in runs))
+    spent = " / ".join(dict.fromkeys(run.said.get("counted") or "–" for run in runs))
     return f"{total('starts')(counted, runs)}; {seconds(ends) if ends else '**no result**'}; {spent}"
 
 
@@ -81,12 +87,12 @@ def ran_over(counted: list[Counted], runs: Runs) -> str:
 
 COLUMNS: dict[str, tuple[str, Cell]] = {
     "worker killed: s to second start": ("whole", second),
-    "its job's process killed": ("child", second),
-    "SIGTERM": ("term", stopped),
-    "frozen, thawed late: s to second start": ("freeze", second),
-    "result overwritten: file; own store": ("freeze", overwritten),
-    "job longer than the broker's timeout: starts; at once; overwritten": ("longer", ran_over),
-    "five deploys: starts; s to the result; counted": ("storm", lived_through),
+    "its job's process killed": ("child", killed),
+    "SIGTERM, SIGKILL 15 s later: s to second start": ("term", stopped),
+    "worker frozen: s to second start": ("freeze", second),
+    "thawed: runs in which the late attempt overwrote the file; the peer's own store": ("freeze", overwritten),
+    "job longer than the broker's timeout: starts; at once; overwritten: file; store": ("longer", ran_over),
+    "five deploys within a job: starts; s to the result; counted against it": ("storm", lived_through),
     "submitted three times: starts": ("twice", total("starts")),
 }
 
@@ -100,7 +106,7 @@ def table(runs: Runs, known: dict[str, Peer]) -> str:
     names = list(dict.fromkeys(run.peer for run in runs))
     scenarios = {run.scenario for run in runs}
     columns = {title: column for title, column in COLUMNS.items() if column[0] in scenarios}
-    lines = [["", *columns, "lost"], ["---"] * (len(columns) + 2)]
+    lines = [["", *columns, "runs without a result"], ["---"] * (len(columns) + 2)]
     for name in names:
         own = [run for run in runs if run.peer == name]
         cells = [cell([run for run in own if run.scenario == each], make) for each, make in columns.values()]
@@ -108,3 +114,11 @@ def table(runs: Runs, known: dict[str, Peer]) -> str:
         lost = sum(each.lost for each in counted)
         lines.append([f"**{name}**", *cells, f"{lost} of {len(counted)}"])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def set_up(names: Sequence[str]) -> str:
+    """How each peer was set up, and why."""
+    lines = ["| peer | setting | why |", "| --- | --- | --- |"]
+    for name in names:
+        lines += [f"| {name} | `{setting}` | {reason} |" for setting, reason in settings(name).items()]
+    return "\n".join(lines)
