@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -46,30 +46,28 @@ def play(task: Task, lengths: Lengths) -> Run:
         counted, said = played(task.scenario, task.contender, lengths)
         return Run(name, task.scenario, task.turn, counted, said, lengths.watch_s, load)
     except Unfit as unfit:
-        return Run(name, task.scenario, task.turn, None, {}, lengths.watch_s, load, str(unfit))
+        remark = str(unfit)
+    except Exception as error:  # the other runs are not lost with this one
+        remark = repr(error)
+    return Run(name, task.scenario, task.turn, None, {}, lengths.watch_s, load, remark)
 
 
 def play_all(tasks: list[Task], lengths: Lengths, *, at_once: int) -> list[Run]:
     """Beside each other; in the order in which they were asked for."""
-    left, done = deque(tasks), queue.SimpleQueue[Run | BaseException]()
+    left, done = deque(tasks), queue.SimpleQueue[Run]()
 
     def work() -> None:
-        while left:
-            try:
+        with suppress(IndexError):
+            while True:
                 done.put(play(left.popleft(), lengths))
-            except BaseException as error:
-                done.put(error)
 
     for _ in range(min(at_once, len(tasks))):
         threading.Thread(target=work, daemon=True).start()
     runs: list[Run] = []
     try:
         while len(runs) < len(tasks):
-            run = done.get()
-            if isinstance(run, BaseException):
-                raise run
-            runs.append(run)
-            print(f"{len(runs)} of {len(tasks)}: {run}", file=sys.stderr)
+            runs.append(done.get())
+            print(f"{len(runs)} of {len(tasks)}: {runs[-1]}", file=sys.stderr)
     finally:
         left.clear()
         for task in tasks:
@@ -112,7 +110,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--peers", default=PEERS, help="names from bench/peers/peers.toml")
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--turns", type=int, default=2, help="how often each is played")
-    parser.add_argument("--at-once", type=int, default=8, help="how many are played beside each other")
+    parser.add_argument("--at-once", type=int, default=9, help="how many are played beside each other")
     parser.add_argument("--folder", type=Path, default=Path(f"/var/tmp/planrun-bench-{os.getuid()}"), help="on a disk")
     parser.add_argument("--json", type=Path, help="default: torture.json in the folder; the table lies beside it")
     parser.add_argument("--keep", action="store_true", help="keep what the peers and servers wrote")
