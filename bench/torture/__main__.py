@@ -136,7 +136,7 @@ def main() -> int:
         return 1
     loads = [run.load for run in runs]
     words = [
-        table(runs, known),
+        table(runs),
         "",
         f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, {asked.turns} runs of each, "
         f"{time.monotonic() - began_s:.0f} s, {os.cpu_count()} cores, load average {min(loads):.0f} to "
@@ -147,7 +147,7 @@ def main() -> int:
     ]
     print("\n".join(words))
     kept = asked.json or asked.folder / "torture.json"
-    kept.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
+    kept.write_text("[\n" + ",\n".join(json.dumps(asdict(run), ensure_ascii=False) for run in runs) + "\n]\n")
     kept.with_suffix(".md").write_text("\n".join([*words, "", set_up([peer.name for peer in these])]) + "\n")
     print(f"every run: {kept}", file=sys.stderr)
     return 0

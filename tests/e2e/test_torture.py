@@ -96,9 +96,9 @@ def test_the_table_says_in_vain_and_how_often() -> None:
     run = Run("planrun", "whole", 0, counted((STARTED, 1, 1), (STARTED, 6, 6), (ANSWERED, 9, 6)), {}, 90, 1.0)
     never = replace(run, turn=1, counted=counted((STARTED, 1, 1)))
 
-    shown = table([run, never], peers()).splitlines()[-1]
+    shown = table([run, never]).splitlines()[-1]
 
-    assert shown == "| **planrun** | 1.0; **not in 90 s**, 1 of 2 | 1 of 2 |"
+    assert shown == "| **planrun** | 1.0 s; **not in 90 s**, 1 of 2 | **1** of 2 |"
 
 
 def test_each_peer_says_how_it_is_set_up_and_why_and_is_set_up_so() -> None:
