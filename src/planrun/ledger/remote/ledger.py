@@ -59,7 +59,14 @@ class RemoteLedger:
     """
 
     def __init__(
-        self, url: str, clock: Clock, *, token: str = "", tls: ssl.SSLContext | None = None, wait_s: float
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        token: str = "",
+        tls: ssl.SSLContext | None = None,
+        wait_s: float,
+        wire: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         """
         Args:
@@ -67,8 +74,10 @@ class RemoteLedger:
             token: Sent as a bearer token; empty: none.
             tls: Whom to trust at a `https:` address.
             wait_s: How long what may be asked again is asked again.
+            wire: What carries a request; None: the network.
         """
         self._url = url
+        self._wire = wire
         self._tls = tls
         self._clock = clock
         self._wait_ms = round(wait_s * 1000)
@@ -83,7 +92,11 @@ class RemoteLedger:
     def _open(self, headers: dict[str, str]) -> httpx2.AsyncClient:
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=IDLE_S)
         return httpx2.AsyncClient(
-            base_url=self._url, headers=headers, limits=limits, verify=self._tls or self._url.startswith("https:")
+            base_url=self._url,
+            headers=headers,
+            limits=limits,
+            verify=self._tls or self._url.startswith("https:"),
+            transport=self._wire,
         )
 
     @property
@@ -168,7 +181,9 @@ class RemoteLedger:
             misfit = trouble(error)  # no connection came about, and asking again at once would change nothing
             is_unsent = misfit is None and isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             said = misfit or str(error) or f"no reply within {question.reply_s:g} s"
-            if isinstance(error, httpx2.RemoteProtocolError) and self._tls is None and not self._met:
+            # It hangs up on what is no TLS: seen here as an end, or, if it has not read all of it, as a reset.
+            hung_up = isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError | httpx2.WriteError)
+            if hung_up and self._url.startswith("http:") and not self._met:
                 said += "; does it speak TLS there? Then write https://"
             done = "nothing was asked" if is_unsent or misfit else "what was asked may or may not be done"
             raise _NoAnswer(
@@ -266,9 +281,17 @@ for _name in vars(Ledger):
         setattr(RemoteLedger, _name, _method(VERBS[_name]) if _name in VERBS else _duty(_name))
 
 
-def open_remote(url: str, clock: Clock, *, token: str, tls: ssl.SSLContext | None, wait_s: float) -> Ledger:
+def open_remote(
+    url: str,
+    clock: Clock,
+    *,
+    token: str,
+    tls: ssl.SSLContext | None,
+    wait_s: float,
+    wire: httpx2.AsyncBaseTransport | None = None,
+) -> Ledger:
     """An orchestrator's ledger. Nothing is asked yet."""
-    return cast("Ledger", RemoteLedger(url, clock, token=token, tls=tls, wait_s=wait_s))
+    return cast("Ledger", RemoteLedger(url, clock, token=token, tls=tls, wait_s=wait_s, wire=wire))
 
 
 def shifted(answer: Any, ahead_ms: int) -> Any:
