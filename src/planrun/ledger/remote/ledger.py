@@ -15,7 +15,7 @@ import ssl
 import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import httpx2
 import msgspec
@@ -50,6 +50,22 @@ AFTER_TROUBLE_S = 1.0
 DETAIL_CHARS_MAX = 200
 
 
+class Carrier(Protocol):
+    """Carries one question there, and its reply back; raises as `httpx2.AsyncClient`, which is one."""
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        content: bytes,
+        headers: dict[str, str],
+        timeout: httpx2.Timeout,  # noqa: ASYNC109 - httpx2 calls it so
+    ) -> httpx2.Response: ...
+
+    async def aclose(self) -> None: ...
+
+
 class RemoteLedger:
     """One process's view of an orchestrator's ledger; used from one event loop. Its verbs are those of `VERBS`.
 
@@ -66,7 +82,7 @@ class RemoteLedger:
         token: str = "",
         tls: ssl.SSLContext | None = None,
         wait_s: float,
-        wire: httpx2.AsyncBaseTransport | None = None,
+        carrier: Carrier | None = None,
     ) -> None:
         """
         Args:
@@ -74,29 +90,24 @@ class RemoteLedger:
             token: Sent as a bearer token; empty: none.
             tls: Whom to trust at a `https:` address.
             wait_s: How long what may be asked again is asked again.
-            wire: What carries a request; None: the network.
+            carrier: Who carries questions; None: HTTP.
         """
         self._url = url
-        self._wire = wire
         self._tls = tls
         self._clock = clock
         self._wait_ms = round(wait_s * 1000)
         headers = {PROTOCOL_HEADER: str(PROTOCOL), "content-type": "application/json"}
         if token:
             headers["authorization"] = f"Bearer {token}"
-        self._ways = {way: self._open(headers) for way in Way}
+        self._ways = {way: carrier or self._open(headers) for way in Way}
         self._seen: weakref.WeakKeyDictionary[asyncio.Task[Any], dict[str | None, str]] = weakref.WeakKeyDictionary()
         self._met = False
         self._generation = 0  # the highest that was met
 
-    def _open(self, headers: dict[str, str]) -> httpx2.AsyncClient:
+    def _open(self, headers: dict[str, str]) -> Carrier:
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=IDLE_S)
         return httpx2.AsyncClient(
-            base_url=self._url,
-            headers=headers,
-            limits=limits,
-            verify=self._tls or self._url.startswith("https:"),
-            transport=self._wire,
+            base_url=self._url, headers=headers, limits=limits, verify=self._tls or self._url.startswith("https:")
         )
 
     @property
@@ -286,10 +297,10 @@ def open_remote(
     token: str,
     tls: ssl.SSLContext | None,
     wait_s: float,
-    wire: httpx2.AsyncBaseTransport | None = None,
+    carrier: Carrier | None = None,
 ) -> Ledger:
     """An orchestrator's ledger. Nothing is asked yet."""
-    return cast("Ledger", RemoteLedger(url, clock, token=token, tls=tls, wait_s=wait_s, wire=wire))
+    return cast("Ledger", RemoteLedger(url, clock, token=token, tls=tls, wait_s=wait_s, carrier=carrier))
 
 
 def shifted(answer: Any, ahead_ms: int) -> Any:
