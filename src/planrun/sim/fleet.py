@@ -150,25 +150,19 @@ class Serving:
         return f"{self._name}-{number}"
 
 
-class Carrier:
-    """Carries the questions of one machine to the orchestrator. Implements `planrun.ledger.remote.ledger.Carrier`."""
+class Wire(httpx2.AsyncBaseTransport):
+    """Carries the requests of one machine to the orchestrator."""
 
     def __init__(self, world: World, machine: Machine) -> None:
         self._world = world
         self._machine = machine
 
-    async def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        content: bytes,
-        headers: dict[str, str],
-        timeout: httpx2.Timeout,  # noqa: ASYNC109 - as httpx2
-    ) -> httpx2.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         hub = self._world.hub
-        verb = url.rpartition("/")[2]
-        met = headers[GENERATION_HEADER]
+        verb = request.url.path.rpartition("/")[2]
+        met = request.headers[GENERATION_HEADER]
+        content = await request.aread()
+        patience_s = request.extensions["timeout"]["read"]
         try:
             status, said, body = await self._world.net.ask(
                 self._machine.name,
@@ -176,16 +170,13 @@ class Carrier:
                 verb,
                 hub.host,
                 lambda: hub.serve(verb, content, met),
-                patience_s=timeout.read or 60,
+                patience_s=patience_s,
             )
         except NoWay as error:
             raise httpx2.ConnectError(str(error)) from None
         except NoReply as error:
             raise httpx2.ReadTimeout(str(error)) from None
         return httpx2.Response(status, headers=said, content=body)
-
-    async def aclose(self) -> None:
-        pass
 
 
 def _problem_of(error: PlanrunError) -> Problem:

@@ -9,11 +9,11 @@ from planrun.ledger.contract import Ledger
 from planrun.sim.actor import Actor
 from planrun.sim.broker import WorkerEnd
 from planrun.sim.clock import SimClock
-from planrun.sim.fleet import ADDRESS, Carrier
+from planrun.sim.fleet import ADDRESS, Wire
 from planrun.sim.machines import App, Worker
 from planrun.sim.settings import Order
 from planrun.transport.contract import WorkerTransport
-from planrun.wiring import open_carried_ledger
+from planrun.wiring import open_ledger
 
 
 class FleetWorker(Worker):
@@ -25,7 +25,7 @@ class FleetWorker(Worker):
         return Place(folder / "remote", url=ADDRESS)
 
     def open_ledger(self, actor: Actor, clock: SimClock) -> Ledger:
-        return open_carried_ledger(ADDRESS, Carrier(self.world, self), clock=clock)
+        return open_ledger(ADDRESS, clock=clock, wire=Wire(self.world, self))
 
     def open_transport(self, actor: Actor, ledger: Ledger, clock: SimClock, row: WorkerRow) -> WorkerTransport:
         return WorkerEnd(self.world, self, actor, ledger, incarnation=row.incarnation, lane=lane_of(row))
@@ -39,7 +39,7 @@ class FleetApp(App):
         return ADDRESS
 
     def open_ledger(self, actor: Actor, clock: SimClock) -> Ledger:
-        return open_carried_ledger(ADDRESS, Carrier(self.world, self), clock=clock)
+        return open_ledger(ADDRESS, clock=clock, wire=Wire(self.world, self))
 
     def route(self, order: Order, number: int) -> str:
         return f"rabbitmq:{order.name}-{number}" if number % 2 else super().route(order, number)

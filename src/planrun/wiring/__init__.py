@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
+from httpx2 import AsyncBaseTransport
+
 from planrun.clock import Clock, SystemClock
 from planrun.config import (
     Place,
@@ -34,7 +36,7 @@ from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
 from planrun.ledger.hands import Hands
 from planrun.ledger.keyring import Keyring
-from planrun.ledger.remote.ledger import Carrier, RemoteLedger, open_remote
+from planrun.ledger.remote.ledger import RemoteLedger, open_remote
 from planrun.ledger.sqlite.blocking import BlockingLedger
 from planrun.ledger.sqlite.chronicle import SqliteChronicle
 from planrun.ledger.sqlite.facts import LedgerFacts, facts_of
@@ -84,7 +86,14 @@ def open_fleet_ledger(
     )
 
 
-def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S, hands: Hands = THREADED) -> Ledger:
+def open_ledger(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    wait_s: float = WAIT_S,
+    hands: Hands = THREADED,
+    wire: AsyncBaseTransport | None = None,
+) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
     An orchestrator's is not asked anything yet.
@@ -93,6 +102,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S,
         wait_s: How long a write may wait for its turn before it is answered with LedgerBusy; how long an orchestrator
             that does not answer is asked again.
         hands: Who writes and rings, if it is a file.
+        wire: What carries a request, if it is an orchestrator's; None: the network.
 
     Raises:
         Invalid: Not an address.
@@ -101,13 +111,8 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S,
     place = place_of(url)
     clock = clock or SystemClock.open_system()
     if place.is_remote:
-        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s)
+        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s, wire=wire)
     return SqliteLedger(place, clock, wait_s=wait_s, hands=hands)
-
-
-def open_carried_ledger(url: str, carrier: Carrier, *, clock: Clock, wait_s: float = WAIT_S) -> Ledger:
-    """An orchestrator's ledger that is reached another way than over HTTP. Nothing is asked yet."""
-    return open_remote(url, clock, token="", tls=None, wait_s=wait_s, carrier=carrier)
 
 
 def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:

@@ -15,7 +15,7 @@ import ssl
 import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, cast
 
 import httpx2
 import msgspec
@@ -50,22 +50,6 @@ AFTER_TROUBLE_S = 1.0
 DETAIL_CHARS_MAX = 200
 
 
-class Carrier(Protocol):
-    """Carries one question there, and its reply back; raises as `httpx2.AsyncClient`, which is one."""
-
-    async def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        content: bytes,
-        headers: dict[str, str],
-        timeout: httpx2.Timeout,  # noqa: ASYNC109 - httpx2 calls it so
-    ) -> httpx2.Response: ...
-
-    async def aclose(self) -> None: ...
-
-
 class RemoteLedger:
     """One process's view of an orchestrator's ledger; used from one event loop. Its verbs are those of `VERBS`.
 
@@ -82,7 +66,7 @@ class RemoteLedger:
         token: str = "",
         tls: ssl.SSLContext | None = None,
         wait_s: float,
-        carrier: Carrier | None = None,
+        wire: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         """
         Args:
@@ -90,24 +74,29 @@ class RemoteLedger:
             token: Sent as a bearer token; empty: none.
             tls: Whom to trust at a `https:` address.
             wait_s: How long what may be asked again is asked again.
-            carrier: Who carries questions; None: HTTP.
+            wire: What carries a request; None: the network.
         """
         self._url = url
+        self._wire = wire
         self._tls = tls
         self._clock = clock
         self._wait_ms = round(wait_s * 1000)
         headers = {PROTOCOL_HEADER: str(PROTOCOL), "content-type": "application/json"}
         if token:
             headers["authorization"] = f"Bearer {token}"
-        self._ways = {way: carrier or self._open(headers) for way in Way}
+        self._ways = {way: self._open(headers) for way in Way}
         self._seen: weakref.WeakKeyDictionary[asyncio.Task[Any], dict[str | None, str]] = weakref.WeakKeyDictionary()
         self._met = False
         self._generation = 0  # the highest that was met
 
-    def _open(self, headers: dict[str, str]) -> Carrier:
+    def _open(self, headers: dict[str, str]) -> httpx2.AsyncClient:
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=IDLE_S)
         return httpx2.AsyncClient(
-            base_url=self._url, headers=headers, limits=limits, verify=self._tls or self._url.startswith("https:")
+            base_url=self._url,
+            headers=headers,
+            limits=limits,
+            verify=self._tls or self._url.startswith("https:"),
+            transport=self._wire,
         )
 
     @property
@@ -192,7 +181,9 @@ class RemoteLedger:
             misfit = trouble(error)  # no connection came about, and asking again at once would change nothing
             is_unsent = misfit is None and isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             said = misfit or str(error) or f"no reply within {question.reply_s:g} s"
-            if isinstance(error, httpx2.RemoteProtocolError) and self._tls is None and not self._met:
+            # It hangs up on what is no TLS: seen here as an end, or, if it has not read all of it, as a reset.
+            hung_up = isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError | httpx2.WriteError)
+            if hung_up and self._url.startswith("http:") and not self._met:
                 said += "; does it speak TLS there? Then write https://"
             done = "nothing was asked" if is_unsent or misfit else "what was asked may or may not be done"
             raise _NoAnswer(
@@ -297,10 +288,10 @@ def open_remote(
     token: str,
     tls: ssl.SSLContext | None,
     wait_s: float,
-    carrier: Carrier | None = None,
+    wire: httpx2.AsyncBaseTransport | None = None,
 ) -> Ledger:
     """An orchestrator's ledger. Nothing is asked yet."""
-    return cast("Ledger", RemoteLedger(url, clock, token=token, tls=tls, wait_s=wait_s, carrier=carrier))
+    return cast("Ledger", RemoteLedger(url, clock, token=token, tls=tls, wait_s=wait_s, wire=wire))
 
 
 def shifted(answer: Any, ahead_ms: int) -> Any:
