@@ -66,7 +66,7 @@ SHORTCUTS = [
     contract(
         "a grant that is asked for again is not a second one",
         "ledger/verbs/holding.py",
-        "if refused and (again := _granted_before(tx, request)) is not None:",
+        "if (again := _granted_before(tx, request)) is not None:",
         "if False:",
         "TestGrant::test_asked_again_the_same_one_is_granted_though_an_earlier_one_is_free_by_now",
     ),

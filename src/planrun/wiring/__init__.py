@@ -75,7 +75,7 @@ def open_fleet_ledger(
     return SqliteFleetLedger(file_of(url), clock, outlets=outlets, warm_after_ms=round(warm_after_s * 1000))
 
 
-def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
+def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S, on_loop: bool = False) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
     An orchestrator's is not asked anything yet.
@@ -83,6 +83,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
     Args:
         wait_s: How long a write may wait for its turn before it is answered with LedgerBusy; how long an orchestrator
             that does not answer is asked again.
+        on_loop: Commit in the caller's event loop, which has nothing to do that cannot wait for the disk.
 
     Raises:
         Invalid: Not an address.
@@ -92,7 +93,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
     clock = clock or SystemClock.open_system()
     if place.is_remote:
         return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s)
-    return SqliteLedger(place, clock, wait_s=wait_s)
+    return SqliteLedger(place, clock, wait_s=wait_s, on_loop=on_loop)
 
 
 def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:

@@ -34,11 +34,12 @@ class Ground:
 
 
 @asynccontextmanager
-async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Ground]:
+async def open_ground(url: str, given: str, clock: Clock, *, on_loop: bool = False) -> AsyncIterator[Ground]:
     """The ledger's file, which no orchestrator owns; or an orchestrator's ledger, and the store that it names.
 
     Args:
         given: Where this worker was told that results go; empty: nowhere.
+        on_loop: See `open_ledger`.
 
     Raises:
         Invalid: Not an address, or the ledger's results go elsewhere.
@@ -63,7 +64,7 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
     try:
         store = open_store(url, given, settle=True)
         await touch_store(store)
-        ledger = open_ledger(url, clock=clock)
+        ledger = open_ledger(url, clock=clock, on_loop=on_loop)
         try:
             if (await chronicle_of(ledger).history()).strict:
                 raise LedgerUnusable(

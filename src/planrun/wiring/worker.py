@@ -68,7 +68,8 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         environment=environment,
     )
     scratch = _scratch_root(options, place)
-    async with open_ground(url, options.store, clock) as ground:
+    # Where one job runs at a time, its commit is what everything waits for.
+    async with open_ground(url, options.store, clock, on_loop=options.slots == 1) as ground:
         options = replace(options, lease_s=options.lease_s or ground.lease_s)
         lock = WorkerLock.acquire(place.workers, clock.new_id())
         row = _row(options, catalog, lock, secret=clock.new_id() + clock.new_id() if place.is_remote else None)

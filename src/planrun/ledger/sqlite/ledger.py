@@ -79,12 +79,15 @@ WAIT_S = 10.0
 class SqliteLedger:
     """One process's handle on the file. Made by `open_sqlite`; used from one event loop."""
 
-    def __init__(self, place: Place, clock: Clock, *, wait_s: float = WAIT_S, outlets: Outlets = EMBEDDED) -> None:
+    def __init__(
+        self, place: Place, clock: Clock, *, wait_s: float = WAIT_S, outlets: Outlets = EMBEDDED, on_loop: bool = False
+    ) -> None:
         """Open the file, creating or migrating it.
 
         Args:
             wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
             outlets: Where its answers can be sent; a submit that wants another way is refused.
+            on_loop: Commit in the event loop, while nobody else writes.
 
         Raises:
             LedgerUnusable: The file must not be opened here; the text says why.
@@ -109,6 +112,7 @@ class SqliteLedger:
             wakeup=self._wakeup,
             clock=clock,
             on_epoch=duties.adopt_epoch,
+            on_loop=on_loop,
         )
         self._connection = connection
 

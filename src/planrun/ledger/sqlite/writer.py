@@ -4,12 +4,13 @@ An answer is given only after the commit that holds it. After any error that end
 verb of the batch has an answer: each runs again, alone. A verb that its caller gave up on before it
 began is skipped, so that "not done" is a definite answer.
 
-A caller that blocks anyway writes on its own thread while nobody is in its way: two changes of threads
-take longer than the commit.
+A caller that blocks anyway, and an event loop that says so, write on their own thread while nobody is in their way: two
+changes of threads take longer than the commit.
 """
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import queue
 import threading
@@ -25,7 +26,7 @@ from planrun.clock import Clock, Instant
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable, PlanrunError
 from planrun.ledger.sqlite.access import Access
 from planrun.ledger.sqlite.answer import Answer, announce
-from planrun.ledger.sqlite.database import prepared, trouble
+from planrun.ledger.sqlite.database import BUSY_MS, prepared, trouble
 from planrun.ledger.sqlite.identity import Identity
 from planrun.ledger.sqlite.migrating import schema_known
 from planrun.ledger.sqlite.turnstile import Turnstile
@@ -81,7 +82,12 @@ class Writer:
         wakeup: Wakeup,
         clock: Clock,
         on_epoch: Verb,
+        on_loop: bool = False,
     ) -> None:
+        """
+        Args:
+            on_loop: `call` comes from one event loop, which has nothing to do that cannot wait for a commit.
+        """
         self._connection = connection
         self._path = path
         self._file = file
@@ -101,13 +107,18 @@ class Writer:
         self._begun: list[Call] = []
         self._watchers: list[Callable[[frozenset[str] | None], None]] = []
         self._closed = self._ended = False
+        self._on_loop, self._is_planned = on_loop, False
         self._thread = threading.Thread(target=self._run, name="planrun-ledger-writer", daemon=True)
         self._thread.start()
 
     def call(self, verb: Verb, *, urgent: bool = False) -> Answer[Any]:
         """Queue a verb. Its answer comes after the commit, or the reason why there is none."""
         call = self._enqueue(verb, urgent=urgent)
-        self._bell.put(None)
+        if not self._on_loop:
+            self._bell.put(None)
+        elif not self._is_planned:  # what else comes in this round of the loop shares the commit
+            self._is_planned = True
+            asyncio.get_running_loop().call_soon(self._write_here)
         return call.answer
 
     def call_here(self, verb: Verb) -> Answer[Any]:
@@ -118,10 +129,17 @@ class Writer:
         call = self._enqueue(verb)
         if self._is_ours():  # a signal handler, in the middle of a batch of this thread: that one goes on undisturbed
             self._bell.put(None)
-            return call.answer
+        else:
+            self._write_here()
+        return call.answer
+
+    def _write_here(self) -> None:
+        """Write what waits, if nobody is in the way; else it is left to the thread."""
+        self._is_planned = False
         try:
             try:
                 if self._writing.acquire(blocking=False):
+                    self._connection.set_busy_timeout(0)
                     self._batch(self._turnstile.turn_if_free())
             except Exception:
                 self._access.failed()  # the thread meets the same, and knows what to do
@@ -129,9 +147,8 @@ class Writer:
                 self._leave()
         finally:
             self._leave()  # once more: the interrupt may have hit the first one
-            if not call.answer.done:
+            if self._is_waiting():
                 self._bell.put(None)
-        return call.answer
 
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
         """Call back after every commit of this process, on the thread that made it."""
@@ -157,6 +174,7 @@ class Writer:
             if self._connection.in_transaction:
                 self._abandon()
             self._turnstile.pass_on()
+            self._connection.set_busy_timeout(BUSY_MS)
             announce(call.answer for call in self._begun)
             self._writing.release()
 
