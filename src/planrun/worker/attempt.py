@@ -25,7 +25,6 @@ from planrun.core.messages import (
     Granted,
     Output,
     ReleaseRequest,
-    Settled,
     SettleRequest,
     Standing,
 )
