@@ -12,7 +12,7 @@ CODE := src tests docs models deploy $(wildcard bench examples)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo fleet-demo check test guards soak models bench docs packages requirements
+.PHONY: help setup demo fleet-demo check test guards soak models bench torture docs packages requirements
 
 help:  ## list the targets
 	@echo "planrun: long jobs that finish exactly once"
@@ -58,6 +58,10 @@ PEERS ?= huey
 bench: $(READY)  ## measure planrun beside PEERS=huey,pgqueuer,… in short; bench/README.md has the long form
 	@$(BIN)/python bench/compare.py --peers "$(PEERS)" --phases submit,bulk,drain,latency,kill,term \
 	  --rounds 3 --jobs 500 --spaced 100 --long-s 20 --watch-s 25
+
+torture: PEERS = planrun,fleet,celery,dramatiq,huey,rq,procrastinate,pgqueuer,dbos
+torture: $(READY)  ## kill, freeze and deploy under planrun and PEERS=celery,rq,…, and count what becomes of jobs (25 min)
+	@$(BIN)/python -m bench.torture --peers "$(PEERS)"
 
 docs: $(READY)  ## write the generated parts of docs/ anew
 	@$(BIN)/python docs/generate.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from bench.peers.note import ENDED, STARTED
 
@@ -36,6 +38,7 @@ class Peer:
     servers: Sequence[str]
     fsynced: bool
     stored: str
+    results: str
 
 
 def peers() -> dict[str, Peer]:
@@ -43,14 +46,28 @@ def peers() -> dict[str, Peer]:
     return {name: Peer(name=name, **table) for name, table in tables.items()}
 
 
+def settings(name: str) -> dict[str, str]:
+    """What a peer is given beside its defaults, and why; read, not run: its module needs its own environment."""
+    for statement in ast.parse((HERE / "peers" / f"{name}.py").read_text()).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id="SETTINGS")], value=value):
+                said: dict[str, str] = ast.literal_eval(value)
+                return said
+    return {}
+
+
 @dataclass(frozen=True)
 class Note:
-    """One line of a job or a submitter. `at_s` is CLOCK_MONOTONIC; `pid` as that process knows itself."""
+    """One line of a job or a submitter. `at_s` is CLOCK_MONOTONIC; `pid` as that process knows itself.
+
+    `attempt` is the time of the start that it belongs to, which names it.
+    """
 
     word: str
     number: int
     at_s: float
     pid: int
+    attempt: float
 
 
 @dataclass
@@ -59,7 +76,10 @@ class Contender:
     folder: Path
     servers: Mapping[str, str]
     python: Path
+    grace_s: float = 15
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _beside: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _is_closed: bool = False
     _environment: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -77,20 +97,22 @@ class Contender:
             "BENCH_FOLDER": str(self.folder),
             "BENCH_NOTES": str(self._notes_file),
             "BENCH_BINARIES": str(self.python.parent),
+            "BENCH_QUEUE": f"bench-{uuid4().hex[:8]}",
+            "BENCH_GRACE_S": str(self.grace_s),
             "BENCH_SLOTS": str(slots),
             "BENCH_FRESH": str(int(fresh)),
             "PYTHONPATH": str(ROOT),
             "PYTHONWARNINGS": "ignore",
         }
         self.forget()
-        self.ask("prepare")
+        for command in self.ask("prepare") or []:
+            self._beside.append(self._start(command))
 
     def ask(self, verb: str, *words: object) -> Any:
         """See `peers/ask.py`."""
-        command = [str(self.python), "-m", "bench.peers.ask", self.peer.name, verb, *map(str, words)]
         try:
             done = subprocess.run(
-                command,
+                self._asking(verb, *words),
                 cwd=self.folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -105,31 +127,53 @@ class Contender:
             raise Unfit(f"{self.peer.name} {verb}: {done.stderr.strip()[-1500:]}")
         return json.loads(done.stdout.splitlines()[-1])
 
+    def watch(self, number: int) -> subprocess.Popen[bytes]:
+        """Have it noted whose result the peer shows, as long as the returned process lives."""
+        watching = self._start(self._asking("watch", number))
+        self._beside.append(watching)
+        return watching
+
+    def _asking(self, verb: str, *words: object) -> list[str]:
+        return [str(self.python), "-m", "bench.peers.ask", self.peer.name, verb, *map(str, words)]
+
     # --- workers ---
 
-    def start_workers(self, count: int) -> None:
+    def start_workers(self, count: int) -> list[subprocess.Popen[bytes]]:
+        return [self.start_worker(command) for command in self.ask("workers", count)]
+
+    def start_worker(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        self.workers.append(self._start(command))
+        return self.workers[-1]
+
+    def close(self) -> None:
+        """End what runs, and start nothing any more, whichever thread wants it."""
+        self._is_closed = True
+        self.kill()
+
+    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        if self._is_closed:
+            raise Unfit(f"{self.peer.name}: was told to end")
         with (self.folder / "workers.log").open("ab") as log:
-            for command in self.ask("workers", count):
-                self.workers.append(
-                    subprocess.Popen(
-                        command,
-                        cwd=self.folder,
-                        env=self._environment,
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=log,
-                        start_new_session=True,
-                    )
-                )
+            return subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def kill(self, *workers: subprocess.Popen[bytes]) -> None:
-        """SIGKILL workers, all if none is named, with everything that they started."""
-        for worker in workers or tuple(self.workers):
+        """SIGKILL workers, with everything that they started; all, and what runs beside them, if none is named."""
+        for worker in workers or (*self.workers, *self._beside):
             if worker.poll() is None:
                 for pid in family(worker.pid):
                     end(pid)
             worker.wait()
-            self.workers.remove(worker)
+            for those in (self.workers, self._beside):
+                if worker in those:
+                    those.remove(worker)
 
     def cpu_s(self) -> float:
         """CPU time of all workers so far, with what they started, ended processes too."""
@@ -143,7 +187,9 @@ class Contender:
     def notes(self) -> list[Note]:
         whole, _, _ = self._notes_file.read_text().rpartition("\n")
         lines = [line.split() for line in whole.splitlines()]
-        return [Note(word, int(number), float(at_s), int(pid)) for word, number, at_s, pid in lines]
+        return [
+            Note(word, int(number), float(at_s), int(pid), float(attempt)) for word, number, at_s, pid, attempt in lines
+        ]
 
     def starts(self, number: int | None = None) -> list[Note]:
         return [note for note in self.notes() if note.word == STARTED and number in (None, note.number)]

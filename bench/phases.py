@@ -116,7 +116,7 @@ def interrupted(contender: Contender, sizes: Sizes, *, how: str) -> Measured:
     """From the signal to the second start of a long job; a second worker is idle."""
     contender.prepare(fresh=True)  # long jobs have a process of their own, where there is the choice
     contender.start_workers(1)
-    contender.ask("long", sizes.long_s)
+    contender.ask("long", LONG, sizes.long_s)
     if not contender.wait_until(lambda: contender.starts(LONG), timeout_s=BOOT_S):
         raise Unfit(f"{contender.peer.name}: its worker starts nothing\n{contender.last_words()}")
     first, (start, *_) = contender.workers[0], contender.starts(LONG)

@@ -13,7 +13,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from bench.contender import Unfit
@@ -21,6 +22,7 @@ from bench.contender import Unfit
 BOOT_S = 60
 PLACES = ("/usr/lib/postgresql/*/bin", "/usr/lib/rabbitmq/bin")  # where Debian keeps what is not on the PATH
 HOST = "127.0.0.1"
+IMPATIENT = "rabbitmq-impatient"  # its consumer_timeout is 20 s instead of half an hour
 
 
 def program(name: str, package: str) -> str:
@@ -113,10 +115,13 @@ def redis(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def rabbitmq(folder: Path) -> Iterator[str]:
+def rabbitmq(folder: Path, *, consumer_timeout_ms: int = 1_800_000, tick_ms: int = 60_000) -> Iterator[str]:
+    """What is not acknowledged in time is delivered again: looked at each `tick_ms`. The defaults are its own."""
     server, epmd = program("rabbitmq-server", "rabbitmq-server"), program("epmd", "erlang-base")
     port, names_port, distribution_port = free_port(), free_port(), free_port()
-    (folder / "rabbitmq.conf").write_text(f"listeners.tcp.1 = {HOST}:{port}\n")
+    settings = f"listeners.tcp.1 = {HOST}:{port}\nconsumer_timeout = {consumer_timeout_ms}\n"
+    (folder / "rabbitmq.conf").write_text(settings)
+    (folder / "advanced.config").write_text(f"[{{rabbit, [{{channel_tick_interval, {tick_ms}}}]}}].\n")
     (folder / "enabled_plugins").write_text("[].\n")
     environment = {
         **os.environ,
@@ -125,6 +130,7 @@ def rabbitmq(folder: Path) -> Iterator[str]:
         "ERL_EPMD_ADDRESS": HOST,
         "RABBITMQ_NODENAME": f"bench{port}@localhost",
         "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+        "RABBITMQ_ADVANCED_CONFIG_FILE": str(folder / "advanced.config"),
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
         "RABBITMQ_MNESIA_BASE": str(folder / "data"),
         "RABBITMQ_LOG_BASE": str(folder),
@@ -139,7 +145,12 @@ def rabbitmq(folder: Path) -> Iterator[str]:
         yield f"amqp://guest:guest@{HOST}:{port}//"
 
 
-SERVERS = {"postgresql": postgresql, "redis": redis, "rabbitmq": rabbitmq}
+SERVERS: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
+    "postgresql": postgresql,
+    "redis": redis,
+    "rabbitmq": rabbitmq,
+    IMPATIENT: partial(rabbitmq, consumer_timeout_ms=20_000, tick_ms=1_000),
+}
 
 
 @contextmanager

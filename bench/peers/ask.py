@@ -2,8 +2,11 @@
 
 A peer is a module of this folder with
 
-    prepare()              make its database or queue anew
-    connect()              a connection: submit(number), submit_many(numbers), submit_long(seconds), close()
+    SETTINGS               what it is given beside its defaults, as it stands in the module, and why
+    prepare()              make its database or queue; returns the commands that have to run beside the workers, if any
+    connect()              a connection: submit(number), submit_many(numbers), submit_long(number, seconds), close();
+                           answer(number), the result as the peer keeps it, and spent(number), what it has counted
+                           against the job, where it does
     workers(count)         the commands that make up so many workers
 
 Each of them but `workers` may be a coroutine function. A submit returns when the peer says that the job is stored.
@@ -20,9 +23,10 @@ import sys
 import time
 from typing import Any
 
-from bench.peers.note import SENT, note
+from bench.peers.note import ANSWERED, SENT, attempt_in, note
 
 PER_CALL = 1000
+WATCH_S = 0.2
 GAP = 0.6, 1.4  # of the mean pause between two jobs: no worker's polling may fall into step
 
 
@@ -55,11 +59,21 @@ async def spaced(connection: Any, jobs: int, gap_s: float) -> None:
         time.sleep(gap_s * chance.uniform(*GAP))  # noqa: ASYNC251 - nothing else runs in this loop
 
 
+async def watch(connection: Any, number: int) -> None:
+    """Note whose result the peer shows, whenever that changes."""
+    shown = None
+    while True:
+        words = await _answer(connection.answer(number))
+        if words is not None and words != shown:
+            note(ANSWERED, number, attempt_in(words))
+        shown = words
+        time.sleep(WATCH_S)  # noqa: ASYNC251 - nothing else runs in this loop
+
+
 async def main(peer: str, verb: str, *words: str) -> object:
     module = importlib.import_module(f"bench.peers.{peer}")
     if verb == "prepare":
-        await _answer(module.prepare())
-        return None
+        return await _answer(module.prepare())
     if verb == "workers":
         return module.workers(int(words[0]))
     connection = await _answer(module.connect())
@@ -72,9 +86,13 @@ async def main(peer: str, verb: str, *words: str) -> object:
             case "spaced":
                 await spaced(connection, int(words[0]), float(words[1]))
             case "long":
-                return await _answer(connection.submit_long(float(words[0])))
+                return await _answer(connection.submit_long(int(words[0]), float(words[1])))
+            case "watch":
+                await watch(connection, int(words[0])) if hasattr(connection, "answer") else None
+            case "spent":
+                return await _answer(connection.spent(int(words[0]))) if hasattr(connection, "spent") else None
             case _:
-                raise SystemExit(f"{verb}: use prepare, workers, submit, bulk, spaced or long")
+                raise SystemExit(f"{verb}: use prepare, workers, submit, bulk, spaced, long, watch or spent")
     finally:
         await _answer(connection.close())
     return None

@@ -2,7 +2,7 @@
 
 No limit of concurrency: with one, a worker takes as many jobs as it has free slots once per interval, 10 a second here.
 A dead executor's workflows wait for the same executor to come back, or for DBOS's own service: another one leaves them.
-On SIGTERM it waits for the workflow.
+On SIGTERM it waits for the workflow, here as long as it has.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ from dbos import DBOS, DBOSClient
 
 from bench.peers import note
 
+SETTINGS = {
+    "POLL_S = 0.1": "a look at the queue each 0.1 s; by default each second",
+    "DBOS__VMID": "each worker has a name of its own; a dead one's workflows wait until it is back",
+    "workflow_completion_timeout_sec": "SIGTERM waits for the workflow; by default it is left, and nobody takes it",
+    '"workflow_id": f"long-{number}"': "a second submit with the id of a known workflow joins it",
+}
 TOLD = note.told()
 URL = f"sqlite:///{TOLD.folder / 'dbos.sqlite'}"
 POLL_S = 0.1
-STOP_S_MAX = 600
 
 
 class Connection:
@@ -36,8 +41,13 @@ class Connection:
                     transaction, {"queue_name": "bench", "workflow_name": "noop"}, number
                 )
 
-    def submit_long(self, seconds: float) -> None:
-        self._client.enqueue({"queue_name": "bench", "workflow_name": "sleep"}, seconds)
+    def submit_long(self, number: int, seconds: float) -> None:
+        options = {"queue_name": "bench", "workflow_name": "long", "workflow_id": f"long-{number}"}
+        self._client.enqueue(options, number, seconds)
+
+    def answer(self, number: int) -> str | None:
+        status = self._client.retrieve_workflow(f"long-{number}").get_status()
+        return status.output if status.status == "SUCCESS" else None
 
     def close(self) -> None:
         self._client.destroy()
@@ -54,7 +64,7 @@ def launch() -> None:
         }
     )
     DBOS.workflow(name="noop")(note.noop)
-    DBOS.workflow(name="sleep")(note.sleep)
+    DBOS.workflow(name="long")(note.long)
     DBOS.launch()
 
 
@@ -79,7 +89,7 @@ def main() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     stop.wait()
-    DBOS.destroy(workflow_completion_timeout_sec=STOP_S_MAX)
+    DBOS.destroy(workflow_completion_timeout_sec=TOLD.grace_s - note.MARGIN_S)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Dramatiq on RabbitMQ. One process with one thread, acknowledged when done; publisher confirms, no results kept."""
+"""Dramatiq on RabbitMQ. One process with one thread, acknowledged when done; publisher confirms, no results kept.
+
+By default SIGTERM waits ten minutes for the job; here as long as it has, after which the job goes back to the broker.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,28 @@ from dramatiq.brokers.rabbitmq import RabbitmqBroker
 
 from bench.peers import note
 
+SETTINGS = {
+    "confirm_delivery=True": "a submit returns when RabbitMQ has the job",
+    "heartbeat=10": "a frozen worker's connection ends after 10 to 20 s; by default after a minute or two",
+    "max_retries=10": "for failures; a job that is delivered again is not counted. By default 20",
+    "dramatiq_queue_prefetch=1": "no job waits behind a long one of the same worker; by default two per thread",
+    "time_limit=3_600_000": "by default a job is interrupted after ten minutes",
+    "--worker-shutdown-timeout": "a job that outlasts the grace goes back to the broker; by default ten minutes",
+}
 TOLD = note.told()
-QUEUE = "bench-dramatiq"
-BROKER = RabbitmqBroker(url=TOLD.server["rabbitmq"].removesuffix("/"), confirm_delivery=True)
+QUEUE = TOLD.queue
+BROKER = RabbitmqBroker(url=f"{TOLD.server['rabbitmq'].removesuffix('/')}?heartbeat=10", confirm_delivery=True)
 dramatiq.set_broker(BROKER)
 noop = dramatiq.actor(queue_name=QUEUE, actor_name="noop")(note.noop)
-sleep = dramatiq.actor(queue_name=QUEUE, actor_name="sleep")(note.sleep)
+long = dramatiq.actor(queue_name=QUEUE, actor_name="long", max_retries=10, time_limit=3_600_000)(note.long)
 
 
 class Connection:
     def submit(self, number: int) -> None:
         noop.send(number)
 
-    def submit_long(self, seconds: float) -> None:
-        sleep.send(seconds)
+    def submit_long(self, number: int, seconds: float) -> None:
+        long.send(number, seconds)
 
     def close(self) -> None:
         BROKER.close()
@@ -36,5 +47,14 @@ def connect() -> Connection:
 
 
 def workers(count: int) -> list[list[str]]:
-    command = [str(TOLD.binaries / "dramatiq"), "bench.peers.dramatiq", "--processes", "1"]
-    return [[*command, "--threads", str(TOLD.slots), "--skip-logging"]] * count
+    command = [
+        "env",
+        "dramatiq_queue_prefetch=1",
+        str(TOLD.binaries / "dramatiq"),
+        "bench.peers.dramatiq",
+        "--processes",
+        "1",
+    ]
+    options = ["--threads", str(TOLD.slots), "--skip-logging"]
+    stop_ms = int(1000 * (TOLD.grace_s - note.MARGIN_S))
+    return [[*command, *options, "--worker-shutdown-timeout", str(stop_ms)]] * count

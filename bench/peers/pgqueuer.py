@@ -1,27 +1,34 @@
 """pgqueuer on PostgreSQL, by asyncpg. Slots are its batch size; the library's own is 10.
 
-A worker's death is found by the heartbeat: 2 s here instead of 30, and 1 s instead of 30 between two looks.
+A worker's death is found by the heartbeat: 2 s here instead of 30, and 1 s instead of 30 between two looks. On SIGTERM
+it waits for the job.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
+from pgqueuer.domain.errors import DuplicateJobError
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
 from bench.peers import database
-from bench.peers.note import ENDED, LONG, STARTED, note, told
+from bench.peers.note import STARTED, long_async, note, told
 
+SETTINGS = {
+    '"--heartbeat-timeout", "2"': "a worker without a beat for 2 s loses its jobs; by default 30",
+    '"--dequeue-timeout", "1"': "a look for such jobs each second; by default each 30",
+    '"--batch-size", str(TOLD.slots)': "no job waits behind a long one of the same worker",
+    "dedupe_key=str(number)": "no second job of that name waits or runs; it is free again when the job has ended",
+}
 TOLD = told()
-ADDRESS = database.address(TOLD, "pgqueuer")
+ADDRESS = database.address(TOLD, TOLD.queue)
 
 
 @asynccontextmanager
@@ -34,11 +41,9 @@ async def main() -> AsyncIterator[PgQueuer]:
     async def noop(job: Job) -> None:
         note(STARTED, int(job.payload))
 
-    @queue.entrypoint("sleep")
-    async def sleep(job: Job) -> None:
-        note(STARTED, LONG)
-        await asyncio.sleep(json.loads(job.payload))
-        note(ENDED, LONG)
+    @queue.entrypoint("long")
+    async def long(job: Job) -> None:
+        await long_async(*json.loads(job.payload))
 
     yield queue
     await connection.close()
@@ -56,15 +61,16 @@ class Connection:
         payloads: list[bytes | None] = [str(number).encode() for number in numbers]
         await self._queries.enqueue(["noop"] * len(numbers), payloads, [0] * len(numbers))
 
-    async def submit_long(self, seconds: float) -> None:
-        await self._queries.enqueue("sleep", json.dumps(seconds).encode())
+    async def submit_long(self, number: int, seconds: float) -> None:
+        with suppress(DuplicateJobError):
+            await self._queries.enqueue("long", json.dumps([number, seconds]).encode(), dedupe_key=str(number))
 
     async def close(self) -> None:
         await self._connection.close()
 
 
 def prepare() -> None:
-    database.make_anew(TOLD, "pgqueuer")
+    database.make_anew(TOLD, TOLD.queue)
     subprocess.run([str(TOLD.binaries / "pgq"), "--pg-dsn", ADDRESS, "install"], check=True, capture_output=True)
 
 

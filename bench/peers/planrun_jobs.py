@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bench.peers import note
 from planrun.jobs import JobContext, job
 
@@ -16,6 +18,9 @@ def noop_fresh(j: JobContext) -> None:
     note.noop(j.params["number"])
 
 
-@job("sleep")
-def sleep(j: JobContext) -> None:
-    note.sleep(j.params["seconds"])
+@job("long")
+def long(j: JobContext) -> dict[str, Path]:
+    """Its result is what it returns, as always; the file that the others write is written beside it."""
+    result = j.scratch / "result.json"
+    result.write_text(note.long(j.params["number"], j.params["seconds"]))
+    return {"result": result}

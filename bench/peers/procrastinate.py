@@ -1,21 +1,31 @@
 """Procrastinate on PostgreSQL, by psycopg. Slots are its concurrency.
 
 By itself it never starts the job of a dead worker again: that takes a periodic task of the user's, here the documented
-one, each 10 s, with a heartbeat of 12 s (its workers beat each 10 s). On SIGTERM it waits for the job.
+one, each 10 s, with a heartbeat of 12 s (its workers beat each 10 s). On SIGTERM it waits for the job; here as long as
+it has, after which the job is aborted, and tried again.
 """
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import suppress
 
 from procrastinate import App, JobContext, PsycopgConnector
+from procrastinate.exceptions import AlreadyEnqueued
 
 from bench.peers import database
-from bench.peers.note import ENDED, LONG, STARTED, note, told
+from bench.peers.note import MARGIN_S, STARTED, long_async, note, told
 
+SETTINGS = {
+    "retry_stalled": "without such a task of the user's, the job of a killed worker is never started again",
+    "STALLED_S = 12": "a worker beats each 10 s: after 12 without a beat it counts as dead; by default 30",
+    '"* * * * * */10"': "that task runs each 10 s",
+    "retry=10": "without it, a job that a shutdown aborts is not tried again",
+    "--shutdown-graceful-timeout": "a job that outlasts the grace is aborted, and tried again; by default it waits",
+    "queueing_lock=str(number)": "no second job of that name waits in the queue; one may run beside it",
+}
 TOLD = told()
 STALLED_S = 12
-APP = App(connector=PsycopgConnector(conninfo=database.address(TOLD, "procrastinate")))
+APP = App(connector=PsycopgConnector(conninfo=database.address(TOLD, TOLD.queue)))
 
 
 @APP.task(name="noop")
@@ -23,11 +33,9 @@ async def noop(number: int) -> None:
     note(STARTED, number)
 
 
-@APP.task(name="sleep")
-async def sleep(seconds: float) -> None:
-    note(STARTED, LONG)
-    await asyncio.sleep(seconds)
-    note(ENDED, LONG)
+@APP.task(name="long", retry=10)
+async def long(number: int, seconds: float) -> None:
+    await long_async(number, seconds)
 
 
 @APP.periodic(cron="* * * * * */10")
@@ -44,15 +52,21 @@ class Connection:
     def submit_many(self, numbers: list[int]) -> None:
         noop.batch_defer(*({"number": number} for number in numbers))
 
-    def submit_long(self, seconds: float) -> None:
-        sleep.defer(seconds=seconds)
+    def submit_long(self, number: int, seconds: float) -> None:
+        with suppress(AlreadyEnqueued):
+            long.configure(queueing_lock=str(number)).defer(number=number, seconds=seconds)
+
+    async def spent(self, number: int) -> str:
+        async with APP.open_async():
+            jobs = await APP.job_manager.list_jobs_async(queueing_lock=str(number))
+        return ", ".join(f"{job.attempts} attempts ({job.status})" for job in jobs)
 
     def close(self) -> None:
         APP.close()
 
 
 def prepare() -> None:
-    database.make_anew(TOLD, "procrastinate")
+    database.make_anew(TOLD, TOLD.queue)
     with APP.open():
         APP.schema_manager.apply_schema()
 
@@ -64,4 +78,5 @@ def connect() -> Connection:
 
 def workers(count: int) -> list[list[str]]:
     command = [str(TOLD.binaries / "procrastinate"), "--app", "bench.peers.procrastinate.APP", "worker"]
-    return [[*command, "--concurrency", str(TOLD.slots)]] * count
+    stop = ["--shutdown-graceful-timeout", str(TOLD.grace_s - MARGIN_S)]
+    return [[*command, "--concurrency", str(TOLD.slots), *stop]] * count

@@ -14,6 +14,7 @@ import pytest
 
 from planrun.config import place_of
 from planrun.ledger.sqlite.ledger import SqliteLedger
+from planrun.ledger.sqlite.thread import ON_LOOP
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.wiring import open_ledger
 
@@ -26,7 +27,7 @@ LATE_S = 0.5  # for a loop that comes round every few milliseconds
 
 @pytest.fixture
 async def ledger(url: str) -> AsyncIterator[SqliteLedger]:
-    opened = open_ledger(url, on_loop=True)
+    opened = open_ledger(url, hands=ON_LOOP)
     assert isinstance(opened, SqliteLedger)
     yield opened
     await opened.close()

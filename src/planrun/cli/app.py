@@ -49,7 +49,9 @@ VERBS = {
     "migrate": ("planrun.cli.migrate:migrate", BOX),
     "backup": ("planrun.cli.backup:backup", BOX),
     "gc": ("planrun.cli.gc:gc", BOX),
+    "sim": ("planrun.cli.sim:sim", BOX),
     "check": ("planrun.cli.check:check", BOX),
+    "lab": ("planrun.cli.lab:lab", BOX),
     "verify": ("planrun.cli.verify:verify", BOX),
     "completion": ("planrun.cli.completion:completion", BOX),
 }

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from planrun.clock import Clock
+from planrun.core.errors import PlanrunError
 from planrun.verify.line import Line
 from planrun.verify.plan import Blow, Strike
 from planrun.verify.worker import WHOSE
@@ -30,6 +31,7 @@ LEASE_S = 3.0
 READY_S = 60.0
 LEAVES_WITHIN_S = 20.0
 LOOK_EVERY_S = 0.1
+TURN_LOOKS, TURN_LOOK_S = 20, 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Crew:
         options: Mapping[str, Any],
         environment: Mapping[str, str],
         ready: Callable[[], Awaitable[set[str]]],
+        holds_others_up: Callable[[], bool],
         clock: Clock,
     ) -> None:
         """
@@ -82,6 +85,7 @@ class Crew:
             options: Of every worker, beside its name.
             environment: The same, beside what its post adds.
             ready: Names of the workers that the ledger calls ready.
+            holds_others_up: Does somebody write to a ledger that others use, too? Nobody is left frozen with that.
         """
         self._posts = posts
         self._name = name
@@ -90,6 +94,7 @@ class Crew:
         self._options = {"slots": SLOTS, "lease_s": LEASE_S, **options}
         self._environment = environment
         self._ready = ready
+        self._holds_others_up = holds_others_up
         self._clock = clock
         self._workers: list[WorkerProcess] = []
         self._started = 0
@@ -169,8 +174,6 @@ class Crew:
             await self._clock.sleep(LOOK_EVERY_S)
         for worker in self._workers:
             self._end(worker)
-        for line in {line for post in self._posts for line in post.lines}:
-            await line.close()
 
     def _man(self, post: Post) -> WorkerProcess:
         self._started += 1
@@ -203,7 +206,7 @@ class Crew:
             if len([worker for worker in living if worker.name in ready]) >= len(self._posts):
                 return
             if len(living) < len(self._posts) or self._clock.boot_ms() > until_ms:
-                raise CrewLost(self._last_words())
+                raise CrewLost(f"workers do not start here, or end by themselves; one said last: {self._last_words()}")
             await self._clock.sleep(LOOK_EVERY_S)
 
     def _last_words(self) -> str:
@@ -233,12 +236,23 @@ class Crew:
 
     async def _freeze(self, worker: WorkerProcess, seconds: float) -> None:
         worker.is_hurt = True
-        worker.process.send_signal(signal.SIGSTOP)
         try:
+            await self._stop(worker)
             await self._clock.sleep(seconds)
         finally:
             worker.process.send_signal(signal.SIGCONT)
             worker.is_hurt = False
+
+    async def _stop(self, worker: WorkerProcess) -> None:
+        """Once it does not have the turn to write; whoever else has it passes it on within a moment."""
+        while True:
+            worker.process.send_signal(signal.SIGSTOP)
+            for _ in range(TURN_LOOKS):
+                if not self._holds_others_up():
+                    return
+                await self._clock.sleep(TURN_LOOK_S)
+            worker.process.send_signal(signal.SIGCONT)
+            await self._clock.sleep(TURN_LOOK_S)
 
     async def _deploy(self, worker: WorkerProcess) -> None:
         """As a careful deploy does it: the next one stands before this one goes."""
@@ -264,5 +278,5 @@ class Crew:
                 worker.is_hurt = False
 
 
-class CrewLost(Exception):
-    """Workers of this run do not start, or are gone though nothing was done to them; the last line that one printed."""
+class CrewLost(PlanrunError):
+    """Workers of a run do not start, or are gone though nothing was done to them."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
+from httpx2 import AsyncBaseTransport
+
 from planrun.clock import Clock, SystemClock
 from planrun.config import (
     Place,
@@ -32,6 +34,7 @@ from planrun.core.routing import WARM_AFTER_MS
 from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
+from planrun.ledger.hands import Hands
 from planrun.ledger.keyring import Keyring
 from planrun.ledger.remote.ledger import RemoteLedger, open_remote
 from planrun.ledger.sqlite.blocking import BlockingLedger
@@ -41,6 +44,8 @@ from planrun.ledger.sqlite.fleet import SqliteFleetLedger
 from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
+from planrun.ledger.sqlite.thread import THREADED
+from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.storage import probe
 from planrun.storage.address import address_for, read_address
 from planrun.storage.contract import Store
@@ -60,22 +65,35 @@ def open_fleet_ledger(
     clock: Clock | None = None,
     broker_prefix: str | None = None,
     warm_after_s: float = WARM_AFTER_MS / 1000,
+    hands: Hands = THREADED,
 ) -> FleetLedger:
     """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
 
     Args:
         broker_prefix: Of the fleet's own queues; None: it has no broker.
         warm_after_s: From when on a job fails at once that nobody in the fleet could run.
+        hands: Who writes and rings.
 
     Raises:
         Invalid, LedgerUnusable: As `open_ledger`.
     """
-    outlets = Outlets(programs=False, broker_prefix=broker_prefix)
-    clock = clock or SystemClock.open_system()
-    return SqliteFleetLedger(file_of(url), clock, outlets=outlets, warm_after_ms=round(warm_after_s * 1000))
+    return SqliteFleetLedger(
+        file_of(url),
+        clock or SystemClock.open_system(),
+        outlets=Outlets(programs=False, broker_prefix=broker_prefix),
+        warm_after_ms=round(warm_after_s * 1000),
+        hands=hands,
+    )
 
 
-def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S, on_loop: bool = False) -> Ledger:
+def open_ledger(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    wait_s: float = WAIT_S,
+    hands: Hands = THREADED,
+    wire: AsyncBaseTransport | None = None,
+) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
     An orchestrator's is not asked anything yet.
@@ -83,7 +101,8 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S,
     Args:
         wait_s: How long a write may wait for its turn before it is answered with LedgerBusy; how long an orchestrator
             that does not answer is asked again.
-        on_loop: Commit in the caller's event loop, which has nothing to do that cannot wait for the disk.
+        hands: Who writes and rings, if it is a file.
+        wire: What carries a request, if it is an orchestrator's; None: the network.
 
     Raises:
         Invalid: Not an address.
@@ -92,8 +111,8 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S,
     place = place_of(url)
     clock = clock or SystemClock.open_system()
     if place.is_remote:
-        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s)
-    return SqliteLedger(place, clock, wait_s=wait_s, on_loop=on_loop)
+        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s, wire=wire)
+    return SqliteLedger(place, clock, wait_s=wait_s, hands=hands)
 
 
 def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:
@@ -315,6 +334,19 @@ def upgrade_ledger(url: str, *, backup: Path | None) -> None:
         LedgerUnavailable: Another process holds it, or the copy failed. Nothing was changed.
     """
     upgrade(file_of(url), backup=backup, wait_s=WAIT_S)
+
+
+def turn_is_held(url: str) -> bool:
+    """Does any process write to the ledger's file at this moment? Others wait for it.
+
+    Raises:
+        Invalid: Not the address of a file.
+    """
+    turnstile = Turnstile(file_of(url).turn)
+    try:
+        return turnstile.is_held()
+    finally:
+        turnstile.close()
 
 
 def ledger_facts(url: str) -> LedgerFacts:

@@ -11,6 +11,8 @@ from planrun.clock import Clock
 from planrun.config import broker_from, place_of, store_from
 from planrun.core.errors import LedgerUnusable
 from planrun.ledger.contract import Ledger
+from planrun.ledger.hands import Hands
+from planrun.ledger.sqlite.thread import THREADED
 from planrun.lockfile import hold_ledger
 from planrun.storage.contract import Store
 from planrun.wiring import chronicle_of, join_fleet, open_ledger, open_shared_store, open_store, touch_store
@@ -34,12 +36,12 @@ class Ground:
 
 
 @asynccontextmanager
-async def open_ground(url: str, given: str, clock: Clock, *, on_loop: bool = False) -> AsyncIterator[Ground]:
+async def open_ground(url: str, given: str, clock: Clock, *, hands: Hands = THREADED) -> AsyncIterator[Ground]:
     """The ledger's file, which no orchestrator owns; or an orchestrator's ledger, and the store that it names.
 
     Args:
         given: Where this worker was told that results go; empty: nowhere.
-        on_loop: See `open_ledger`.
+        hands: See `open_ledger`.
 
     Raises:
         Invalid: Not an address, or the ledger's results go elsewhere.
@@ -64,7 +66,7 @@ async def open_ground(url: str, given: str, clock: Clock, *, on_loop: bool = Fal
     try:
         store = open_store(url, given, settle=True)
         await touch_store(store)
-        ledger = open_ledger(url, clock=clock, on_loop=on_loop)
+        ledger = open_ledger(url, clock=clock, hands=hands)
         try:
             if (await chronicle_of(ledger).history()).strict:
                 raise LedgerUnusable(

@@ -4,17 +4,14 @@ An answer is given only after the commit that holds it. After any error that end
 verb of the batch has an answer: each runs again, alone. A verb that its caller gave up on before it
 began is skipped, so that "not done" is a definite answer.
 
-A caller that blocks anyway, and an event loop that says so, write on their own thread while nobody is in their way: two
-changes of threads take longer than the commit.
+A caller that blocks anyway writes on its own thread while nobody is in its way, and so does the event loop of a worker
+with one slot: two changes of threads take longer than the commit.
 """
 
 from __future__ import annotations
 
-import asyncio
 import collections
-import queue
 import threading
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -24,19 +21,18 @@ import apsw
 
 from planrun.clock import Clock, Instant
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable, PlanrunError
+from planrun.ledger.hands import Bells, Hand, Queue, Turn
 from planrun.ledger.sqlite.access import Access
 from planrun.ledger.sqlite.answer import Answer, announce
 from planrun.ledger.sqlite.database import BUSY_MS, prepared, trouble
 from planrun.ledger.sqlite.identity import Identity
 from planrun.ledger.sqlite.migrating import schema_known
-from planrun.ledger.sqlite.turnstile import Turnstile
-from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.tx import Row, Tx
 from planrun.ledger.verbs.duties import WALL_STEP_MS
 from planrun.trip import trip
 
 BATCH_MAX = 128
-BATCH_S = 0.02  # a transaction stays well under 50 ms, so that nobody's heartbeat waits for a bulk submit
+BATCH_MS = 20  # a transaction stays well under 50 ms, so that nobody's heartbeat waits for a bulk submit
 LOCKED_PAUSE_S = 0.05
 
 Verb = Callable[[Tx], Any]
@@ -78,15 +74,15 @@ class Writer:
         path: Path,
         file: Identity,
         *,
-        turnstile: Turnstile,
-        wakeup: Wakeup,
+        turnstile: Turn,
+        wakeup: Bells,
         clock: Clock,
         on_epoch: Verb,
-        on_loop: bool = False,
+        hand: Callable[[Queue], Hand],
     ) -> None:
         """
         Args:
-            on_loop: `call` comes from one event loop, which has nothing to do that cannot wait for a commit.
+            hand: Makes the one who drains the queue.
         """
         self._connection = connection
         self._path = path
@@ -97,28 +93,20 @@ class Writer:
         self._on_epoch = on_epoch
         self._epoch = ""
         self._offset_ms = 0  # from boottime to the wall clock, as last looked at
-        self._access = Access()
-        self._asked_s = 0.0
+        self._access = Access(clock)
+        self._asked_ms = 0
         self._urgent: collections.deque[Call] = collections.deque()
         self._others: collections.deque[Call] = collections.deque()
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # no interrupt can leave it locked
-        self._pause = threading.Event()
         self._writing = threading.RLock()  # whose thread has the connection
         self._begun: list[Call] = []
         self._watchers: list[Callable[[frozenset[str] | None], None]] = []
         self._closed = self._ended = False
-        self._on_loop, self._is_planned = on_loop, False
-        self._thread = threading.Thread(target=self._run, name="planrun-ledger-writer", daemon=True)
-        self._thread.start()
+        self._hand = hand(self)
 
     def call(self, verb: Verb, *, urgent: bool = False) -> Answer[Any]:
         """Queue a verb. Its answer comes after the commit, or the reason why there is none."""
         call = self._enqueue(verb, urgent=urgent)
-        if not self._on_loop:
-            self._bell.put(None)
-        elif not self._is_planned:  # what else comes in this round of the loop shares the commit
-            self._is_planned = True
-            asyncio.get_running_loop().call_soon(self._write_here)
+        self._hand.ring()
         return call.answer
 
     def call_here(self, verb: Verb) -> Answer[Any]:
@@ -127,28 +115,12 @@ class Writer:
         An interrupt of this thread, such as Ctrl-C, is passed on: then a verb may be done, and nothing stays locked.
         """
         call = self._enqueue(verb)
-        if self._is_ours():  # a signal handler, in the middle of a batch of this thread: that one goes on undisturbed
-            self._bell.put(None)
-        else:
-            self._write_here()
-        return call.answer
-
-    def _write_here(self) -> None:
-        """Write what waits, if nobody is in the way; else it is left to the thread."""
-        self._is_planned = False
         try:
-            try:
-                if self._writing.acquire(blocking=False):
-                    self._connection.set_busy_timeout(0)
-                    self._batch(self._turnstile.turn_if_free())
-            except Exception:
-                self._access.failed()  # the thread meets the same, and knows what to do
-            finally:
-                self._leave()
+            self.drain_here()
         finally:
-            self._leave()  # once more: the interrupt may have hit the first one
-            if self._is_waiting():
-                self._bell.put(None)
+            if not call.answer.done:
+                self._hand.ring()
+        return call.answer
 
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
         """Call back after every commit of this process, on the thread that made it."""
@@ -156,14 +128,12 @@ class Writer:
 
     def is_settled(self) -> bool:
         """For a verb that runs now: could everybody write lately, so that silence means something?"""
-        return self._access.is_settled(asked_s=self._asked_s)
+        return self._access.is_settled(asked_ms=self._asked_ms)
 
     def close(self, *, timeout_s: float = 5) -> bool:
-        """Finish what is queued, then end the thread. False: it still stands in line, and goes on when it is let in."""
+        """Finish what is queued. False: it still stands in line, and goes on when it is let in."""
         self._closed = True
-        self._bell.put(None)
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._hand.close(timeout_s)
 
     def _is_ours(self) -> bool:
         return self._writing._is_owned()  # type: ignore[attr-defined,no-any-return] # as threading.Condition asks it
@@ -188,25 +158,42 @@ class Writer:
             self._refuse_waiting(closed)
         return call
 
-    def _is_waiting(self) -> bool:
+    def is_waiting(self) -> bool:
+        """See `hands.Queue`, as those that follow."""
         return bool(self._urgent or self._others)
 
-    def _run(self) -> None:
-        while True:
-            while not self._is_waiting():
-                self._ended = self._closed
-                if self._ended and not self._is_waiting():  # whoever comes after this look sees that it has ended
-                    return
-                self._bell.get()
+    def has_ended(self) -> bool:
+        self._ended = self._closed
+        return self._ended and not self.is_waiting()  # whoever comes after this look sees that it has ended
+
+    def drain(self) -> float:
+        try:
+            self._writing.acquire()
+            self._batch(self._turnstile.turn(in_a_hurry=lambda: bool(self._urgent)))
+        except apsw.BusyError:
+            self._access.failed()
+            return LOCKED_PAUSE_S  # locked from outside; the callers' own limits decide how long
+        except Exception as error:  # whatever it is, it must not end the hand and leave every caller waiting
+            self._access.failed()
+            self._refuse_waiting(self._unavailable(error))
+        finally:
+            self._leave()
+        return 0
+
+    def drain_here(self) -> None:
+        if self._is_ours():  # a signal handler, in the middle of a batch of this thread: that one goes on undisturbed
+            return
+        try:
             try:
-                with self._writing:
-                    self._batch(self._turnstile.turn(in_a_hurry=lambda: bool(self._urgent)))
-            except apsw.BusyError:
-                self._access.failed()
-                self._pause.wait(LOCKED_PAUSE_S)  # locked from outside; the callers' own limits decide how long
-            except Exception as error:  # whatever it is, it must not end the thread and leave every caller waiting
-                self._access.failed()
-                self._refuse_waiting(self._unavailable(error))
+                if self._writing.acquire(blocking=False):
+                    self._connection.set_busy_timeout(0)
+                    self._batch(self._turnstile.turn_if_free())
+            except Exception:
+                self._access.failed()  # the hand meets the same, and knows what to do
+            finally:
+                self._leave()
+        finally:
+            self._leave()  # once more: the interrupt may have hit the first one
 
     def _next(self) -> Call | None:
         try:
@@ -221,7 +208,7 @@ class Writer:
                 announce([call.answer])
 
     def _batch(self, turn: AbstractContextManager[bool]) -> None:
-        """Run what waits, in one transaction, for at most BATCH_S."""
+        """Run what waits, in one transaction, for at most BATCH_MS."""
         self._begun = []
         try:
             self._write(turn)
@@ -235,13 +222,13 @@ class Writer:
 
     def _write(self, turn: AbstractContextManager[bool]) -> None:
         answers: list[tuple[Call, Any]] = []
-        self._asked_s = time.monotonic()
+        self._asked_ms = self._clock.boot_ms()
         with turn as is_ours:
             if not is_ours or not (self._urgent or self._others):
                 return
             tx = self._begin()
             changes = self._connection.total_changes()
-            until = time.monotonic() + BATCH_S
+            until_ms = self._clock.boot_ms() + BATCH_MS
             whole = True
             while len(answers) < BATCH_MAX and (call := self._next()) is not None:
                 self._begun.append(call)  # first: an interrupt must find whoever waits for it
@@ -251,7 +238,7 @@ class Writer:
                 if not self._connection.in_transaction:
                     whole = False
                     break
-                if time.monotonic() >= until:
+                if self._clock.boot_ms() >= until_ms:
                     break
             trip("ledger:before-commit")
             whole = whole and self._commit()
@@ -265,7 +252,7 @@ class Writer:
                 not isinstance(answer, BaseException) for _, answer in answers
             )
             if changed and whole:
-                self._access.wrote(asked_s=self._asked_s)
+                self._access.wrote(asked_ms=self._asked_ms)
         if changed:
             self._tell(frozenset(tx.about) if whole else None)
         for call, answer in answers:
