@@ -1,4 +1,4 @@
-"""The hands of a ledger in production: a thread or an event loop writes, lock files for the turn, inotify for the bells."""
+"""The hands of a ledger in production: a thread or a loop that writes, lock files for turns, inotify for bells."""
 
 from __future__ import annotations
 
