@@ -12,7 +12,6 @@ from planrun.config import broker_from, place_of, store_from
 from planrun.core.errors import LedgerUnusable
 from planrun.ledger.contract import Ledger
 from planrun.ledger.hands import Hands
-from planrun.ledger.sqlite.thread import THREADED
 from planrun.lockfile import hold_ledger
 from planrun.storage.contract import Store
 from planrun.wiring import chronicle_of, join_fleet, open_ledger, open_shared_store, open_store, touch_store
@@ -36,7 +35,7 @@ class Ground:
 
 
 @asynccontextmanager
-async def open_ground(url: str, given: str, clock: Clock, *, hands: Hands = THREADED) -> AsyncIterator[Ground]:
+async def open_ground(url: str, given: str, clock: Clock, *, hands: Hands) -> AsyncIterator[Ground]:
     """The ledger's file, which no orchestrator owns; or an orchestrator's ledger, and the store that it names.
 
     Args:
