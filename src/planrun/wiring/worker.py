@@ -29,7 +29,7 @@ from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.transport.contract import WorkerTransport
-from planrun.wiring import folder_of, generation_met, hands_for, open_transport, scratch_root
+from planrun.wiring import folder_of, generation_met, open_transport, scratch_root
 from planrun.wiring.ground import Ground, open_ground
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
@@ -70,7 +70,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         environment=environment,
     )
     scratch = _scratch_root(options, place)
-    async with open_ground(url, options.store, clock, hands=hands_for(options.slots)) as ground:
+    async with open_ground(url, options.store, clock, slots=options.slots) as ground:
         options = replace(options, lease_s=options.lease_s or ground.lease_s)
         lock = WorkerLock.acquire(place.workers, clock.new_id())
         row = _row(options, catalog, lock, secret=clock.new_id() + clock.new_id() if place.is_remote else None)
