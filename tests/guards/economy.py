@@ -24,6 +24,8 @@ WASTED = {
     "what lies in its lane is not offered again within seconds": "work: hints that nobody needs",
     "a drain waits for no orchestrator that is away": "time: of a deploy",
     "the grace of a drain counts for what is still to be said": "work: a job that had ended runs again",
+    "a receiver that asks for a rest gets it": "work: tries that are refused",
+    "how long a receiver may rest is bounded": "time: of an answer whose receiver asked for years",
     "who asks why hears of a rate": "time: of whoever looks for the reason",
     "who asks why hears of a broker that is away": "time: of whoever looks for the reason",
     "a broker that is away is said": "time: of whoever looks for the reason",
