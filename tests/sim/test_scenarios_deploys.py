@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from planrun.sim.jobs import Deed, SimProcess
-from planrun.sim.settings import Order
+from planrun.sim.net import Fate
+from planrun.sim.settings import Mode, Order
 from tests.sim.sights import join_late, stored, times
-from tests.sim.story import Attempt, Job, Story, seeds
+from tests.sim.story import Job, Story, seeds
 
 few_seeds = pytest.mark.parametrize("seed", (1, 2))
 ENCODE = (Order(n=1, kind="encode"),)
@@ -34,6 +35,21 @@ def took_s(story: Story) -> float:
     """How long the attempt that won has run."""
     [finished_s] = times(story, "ledger", "success", "job-1")
     return finished_s - story.starts[-1].at_s
+
+
+def comes_again(story: Story, word: str, *, after_s: float) -> list[str]:
+    """The first of its kind is not answered, and arrives once more after a while. Who has sent it, once it has."""
+    fate_of, asked = story.net.fate_of, []
+
+    def fate(who: str, whom: str, what: str) -> Fate:
+        its = fate_of(who, whom, what)
+        if what == word and not asked:
+            asked.append(who)
+            its.lost_back, its.doubled_s = True, after_s
+        return its
+
+    story.net.fate_of = fate
+    return asked
 
 
 @seeds
@@ -120,6 +136,24 @@ def test_also_f4_a_job_that_leaves_checkpoints_gets_through_thirty_deploys(seed:
 
 
 @seeds
+def test_f5_a_hand_back_whose_answer_is_lost_is_said_again_and_counts_once(seed: int) -> None:
+    """The second one arrives when another worker has the job already."""
+    with Story("F5", seed, mode=Mode.FLEET, deed_of=lambda n, attempt: Deed(runs_s=20)) as story:
+        join_late(story, "w2", 2)
+        story.deploy("w1", at_s=10)
+        arrived = comes_again(story, "release", after_s=1)
+        story.run()
+
+        assert story.job("job-1") == FINISHED_AFTER_A_HANDBACK
+        assert outcomes(story) == ["released", "success"]
+        assert [start.who for start in story.starts] == ["w1", "w2"]
+        assert len(story.events("job-1", "released")) == 1
+        assert arrived == ["w1"]
+        [key] = stored(story, "job-1", 2)
+        assert story.answers["job-1"].outputs["film"].key == key
+
+
+@seeds
 def test_f6_what_a_released_job_has_left_running_is_dead_before_another_worker_may_have_it(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +176,29 @@ def test_f6_what_a_released_job_has_left_running_is_dead_before_another_worker_m
         assert seen == [True]
         [(_, before), (_, after)] = begun
         assert before != after
+
+
+@seeds
+def test_f7_calls_that_an_orchestrator_took_right_before_it_was_replaced_are_made_again_and_done_once(
+    seed: int,
+) -> None:
+    with Story("F7", seed, mode=Mode.FLEET, restart_s=0.5) as story:
+        places = [
+            lambda: story.count("job"),
+            lambda: story.attempts("job-1"),
+            lambda: outcomes(story) == ["success"],
+            lambda: story.rows("SELECT 1 FROM outbox WHERE confirmed = 1"),
+        ]
+        for place in places:  # it is written, and nobody is told
+            story.when(place, lambda: story.crash_now("orchestrator"))
+        story.run()
+
+        assert len(times(story, "orchestrator", "crashes")) == len(places)
+        assert story.job("job-1") == FINISHED
+        assert outcomes(story) == ["success"]
+        assert story.dispositions("job-1") == ["repeated"]
+        assert (story.count("job"), len(story.starts)) == (1, 1)
+        assert story.told("job-1") == {"http://job-1-0": 1}
 
 
 @seeds
