@@ -305,6 +305,7 @@ JSON: Mapping[str, str] = {
     "migrate": "`before` and `schema` (numbers), `steps` (each with `schema`, `name`, `what`), `backup` (path or null)",
     "backup": "`file`, `bytes`",
     "gc": "`gone`: list of paths and keys",
+    "sim": "`histories`, `steps`, `simulated_s`, `modes`, `counts`, `failed`: list of `seed` and `violations`",
     "check": "`ok`, what was found, `problems`: list of sentences",
     "verify": "`ok`, `held`, `verdict`, `count`: numbers, `wrongs`: list of `what`, `job` and `why`, "
     "`done`: faults by name, `not_tried`: list of sentences, `found` and `problems` as of `planrun check`, "

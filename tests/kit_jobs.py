@@ -114,9 +114,10 @@ def die(j: JobContext) -> None:
 
 @job("quit")
 def quit_(j: JobContext) -> None:
-    """Leave with an exit code. Params: code."""
+    """Leave with an exit code. Params: code, seconds (first)."""
     noted(j)
     print("leaving", flush=True)
+    time.sleep(float(j.params.get("seconds", 0)))
     os._exit(int(j.params["code"]))
 
 

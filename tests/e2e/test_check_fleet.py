@@ -89,6 +89,7 @@ def test_a_worker_finds_out_that_all_is_well_and_what_is_not(
     assert said["orchestrator"]["generation"] == 1
     assert said["broker"]["product"].startswith("RabbitMQ 3.")
     assert said["broker"]["round_trip_ms"] >= 0
+    assert said["broker"]["returns"] is True
     assert said["results"]["store"].startswith(f"bucket {BUCKET}")
     assert said["locks"] is True
     assert "not tried" not in said

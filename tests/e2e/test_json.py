@@ -39,6 +39,7 @@ CALLS = {
     "migrate": [["migrate"], ["migrate", "--dry-run"]],
     "backup": [["backup", "copy.db"]],
     "gc": [["gc"]],
+    "sim": [["sim", "--seed", "1", "--jobs", "2"]],
     "check": [["check"], ["check", "film_jobs"]],
     "completion": [["completion", "bash"]],
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,22 +14,26 @@ from typing import Any
 
 import pytest
 
+from deploy.local.rabbitmq import NEEDS, RabbitMQ
+from deploy.local.s3 import Ministack
 from planrun import Client, Submit
 from planrun.cli.app import run
 from planrun.cli.exits import Exit
+from planrun.verify.plan import Blow
 from planrun.verify.worker import WHOSE
 from planrun.worker.tree import look_at_all
+from tests.fleet import Fleet
 from tests.lab import read_proc
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
-def verify(folder: Path, *tokens: str) -> subprocess.Popen[str]:
+def verify(folder: Path, *tokens: str, **environment: str) -> subprocess.Popen[str]:
     (folder / "tmp").mkdir(exist_ok=True)
     return subprocess.Popen(
         [sys.executable, "-m", "planrun.cli", "verify", *tokens],
         cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder / "tmp")},
+        env={**os.environ, "TMPDIR": str(folder / "tmp"), **environment},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -67,6 +72,32 @@ def test_a_short_run_holds_and_leaves_the_jobs_of_others_alone(tmp_path: Path) -
     assert left(tmp_path) == []
 
 
+@pytest.mark.anyio
+@pytest.mark.needs(NEEDS)
+async def test_over_a_broker_and_a_bucket_all_of_it_is_tried(
+    tmp_path: Path, rabbitmq: RabbitMQ, ministack: Ministack
+) -> None:
+    fleet = Fleet(tmp_path, broker=rabbitmq, s3=ministack)
+    try:
+        fleet.start_orchestrator()
+        tokens = ("--minutes", "0.1", "--jobs", "9", "--seed", "1", "--json", "--url", fleet.remote_url)
+        process = verify(tmp_path, *tokens, **fleet.environment)
+        out, err = await asyncio.to_thread(process.communicate, timeout=100)
+        said: dict[str, Any] = json.loads(out)
+
+        assert process.returncode == Exit.FINISHED, f"{out}{err}"
+        assert set(said["done"]) == set(Blow)
+        assert said["not_tried"] == []
+        assert said["count"]["messages"] == 9
+        assert [said["count"][what] for what in ("lost", "doubled", "overwritten", "wrong")] == [0, 0, 0, 0]
+        assert said["found"]["store honours"]["creates_once"]
+        assert said["found"]["broker"]["returns"]
+        assert not [queue for queue, *_ in rabbitmq.queues() if queue.startswith("verify-")]
+        assert left(tmp_path) == []
+    finally:
+        await fleet.end()
+
+
 def test_told_to_end_it_takes_everything_with_it(tmp_path: Path) -> None:
     process = verify(tmp_path, "--minutes", "5", "--jobs", "300", "--seed", "3")
     until = time.monotonic() + 60
@@ -95,9 +126,12 @@ def test_killed_it_leaves_no_worker(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=60)
 
-    while workers_of(process):
-        assert time.monotonic() < until, "workers go on"
+    until = time.monotonic() + 20
+    while (workers := workers_of(process)) and time.monotonic() < until:
         time.sleep(0.05)
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    assert workers == [], "workers go on"
 
 
 def test_a_namespace_in_use_is_refused_and_so_is_a_span_that_is_none(
@@ -107,7 +141,7 @@ def test_a_namespace_in_use_is_refused_and_so_is_a_span_that_is_none(
         client.submit_many([Submit("preview", namespace="mine")])
     url = ("--url", f"sqlite:///{tmp_path}/planrun.db")
 
-    assert run(["verify", "--namespace", "mine", *url]) == Exit.USAGE
+    assert run(["verify", "--namespace", "mine", "--minutes", "0.1", *url]) == Exit.USAGE
     assert "namespace mine has open jobs" in capfd.readouterr().err
     assert run(["verify", "--minutes", "nan", *url]) == Exit.USAGE
     assert "--minutes nan: use 0.1 to 600" in capfd.readouterr().err

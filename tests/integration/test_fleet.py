@@ -52,6 +52,21 @@ async def test_a_rate_is_changed_while_the_orchestrator_runs(fleet: Fleet) -> No
     assert await fleet.ledger.rates() == {}
 
 
+async def test_what_a_job_prints_on_another_machine_is_seen_while_it_runs(fleet: Fleet) -> None:
+    fleet.start_orchestrator()
+    worker = fleet.start_worker()
+    await fleet.ready(1)
+    job_id = await fleet.submit("quit", {"code": 3, "seconds": 60}, max_attempts=1)
+    async with AsyncClient(fleet.remote_url) as client:
+        async for part in client.follow_logs(job_id):
+            assert part.text == "leaving\n"
+            break
+        assert (await client.show(job_id)).state is State.RUNNING
+        assert await client.logs(job_id) == "leaving\n"
+        worker.kill()  # with its log
+        assert await client.logs(job_id, attempt=1) == "leaving\n"
+
+
 async def test_a_checkpoint_and_what_a_job_printed_get_from_one_machine_to_another(fleet: Fleet) -> None:
     fleet.start_orchestrator()
     workers = {f"worker-{n}": fleet.start_worker() for n in range(2)}

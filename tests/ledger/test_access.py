@@ -3,51 +3,63 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import apsw
 import pytest
 
+from planrun.clock import SystemClock
 from planrun.ledger.sqlite import access
 from planrun.ledger.sqlite.access import Access
 from planrun.wiring import open_ledger
 
 
+class Hand(SystemClock):
+    """Boottime as a test sets it."""
+
+    now_ms = 100_000
+
+    def boot_ms(self) -> int:
+        return type(self).now_ms
+
+
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    now = [100.0]
-    monkeypatch.setattr(access, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    return now
+def clock(monkeypatch: pytest.MonkeyPatch) -> Hand:
+    monkeypatch.setattr(Hand, "now_ms", 100_000)
+    return Hand("epoch", 0, 0)
 
 
-def test_in_ordinary_traffic_silence_is_the_holders_own(clock: list[float]) -> None:
-    found = Access()
-    clock[0] += 1
-    found.wrote(asked_s=clock[0] - 0.01)
-
-    assert found.is_settled(asked_s=clock[0])
+def later(ms: int) -> None:
+    Hand.now_ms += ms
 
 
-def test_a_turn_that_came_late_means_nothing_yet(clock: list[float]) -> None:
-    found = Access()
-    clock[0] += 5
+def test_in_ordinary_traffic_silence_is_the_holders_own(clock: Hand) -> None:
+    found = Access(clock)
+    later(1_000)
+    found.wrote(asked_ms=clock.boot_ms() - 10)
 
-    assert not found.is_settled(asked_s=clock[0] - 5)
+    assert found.is_settled(asked_ms=clock.boot_ms())
+
+
+def test_a_turn_that_came_late_means_nothing_yet(clock: Hand) -> None:
+    found = Access(clock)
+    later(5_000)
+
+    assert not found.is_settled(asked_ms=clock.boot_ms() - 5_000)
 
 
 @pytest.mark.parametrize("trouble", ["failed", "delayed", "not looked"])
-def test_after_trouble_holders_have_a_moment(clock: list[float], trouble: str) -> None:
-    found = Access()
+def test_after_trouble_holders_have_a_moment(clock: Hand, trouble: str) -> None:
+    found = Access(clock)
     if trouble == "failed":
         found.failed()
-    clock[0] += 5
-    assert not found.is_settled(asked_s=clock[0])
-    found.wrote(asked_s=clock[0] - (5 if trouble == "delayed" else 0))
+    later(5_000)
+    assert not found.is_settled(asked_ms=clock.boot_ms())
+    found.wrote(asked_ms=clock.boot_ms() - (5_000 if trouble == "delayed" else 0))
 
-    assert not found.is_settled(asked_s=clock[0])
-    clock[0] += access.MOMENT_S
-    found.wrote(asked_s=clock[0])
-    assert found.is_settled(asked_s=clock[0])
+    assert not found.is_settled(asked_ms=clock.boot_ms())
+    later(access.MOMENT_MS)
+    found.wrote(asked_ms=clock.boot_ms())
+    assert found.is_settled(asked_ms=clock.boot_ms())
 
 
 @pytest.mark.anyio

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.tidy.tree import ROOT, SOURCE, imported, module_name, parsed, python, shown
 
 SEAMS = ("ledger", "storage", "transport")
-CONTRACTS = ("contract", "chronicle", "fleet", "keyring", "wire")  # the ports, and how one of them travels
+CONTRACTS = ("contract", "chronicle", "fleet", "hands", "keyring", "wire")  # the ports, and how one of them travels
 NAMER = "planrun.wiring"
 
 

@@ -23,6 +23,7 @@ ALLOWED = {
     "src/planrun/inbox.py": "runs inside the application that receives answers, without planrun's ports",
     "src/planrun/jobs/": "runs inside the job process, beside job code, without planrun's ports",
     "src/planrun/ledger/sqlite/": "the driver: bounds its own batches, founds a ledger; verbs get time as an argument",
+    "src/planrun/sim/": "owns time and chance: all of it comes from the seed",
     "src/planrun/verify/kinds.py": "runs inside the job process",
     "src/planrun/verify/plan.py": "makes a plan of its seed",
     "src/planrun/verify/worker.py": "a process of its own, which the environment tells whose it is",

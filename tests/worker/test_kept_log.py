@@ -10,7 +10,7 @@ import pytest
 from planrun.core.errors import StorageError
 from planrun.storage.filesystem import FilesystemStore
 from planrun.worker import kept_log
-from planrun.worker.kept_log import keep_log
+from planrun.worker.kept_log import LiveLog, keep_log
 
 pytestmark = pytest.mark.anyio
 
@@ -80,3 +80,54 @@ async def test_a_store_that_refuses_costs_nothing_but_a_warning(
 
     assert path.read_bytes() == b"frame 1\n"
     assert f"stays in {path}: 403" in caplog.text
+
+
+def pieces(store: FilesystemStore) -> dict[str, bytes | None]:
+    return {key.removeprefix(f"{PREFIX}live/"): store.read(key) for key in sorted(store.keys(f"{PREFIX}live/"))}
+
+
+def test_while_a_job_runs_its_log_is_shown_piece_by_piece_up_to_what_is_kept_of_a_log(
+    store: FilesystemStore, printed: Callable[[bytes], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_log, "KEPT_BYTES_MAX", 20)
+    path = printed(b"frame 1\n")
+    live = LiveLog(store, PREFIX, path)
+    for text in (b"", b"frame 2\n", b"", b"frame 3\n", b"frame 4\n"):
+        live.grow()
+        with path.open("ab") as file:
+            file.write(text)
+    live.grow()
+
+    assert pieces(store) == {"000000000": b"frame 1\n", "000000008": b"frame 2\n", "000000016": b"fram"}
+
+
+def test_a_log_that_was_cut_to_its_limit_goes_on_at_its_end(
+    store: FilesystemStore, printed: Callable[[bytes], Path]
+) -> None:
+    path = printed(b"frame 1\nframe 2\n")
+    live = LiveLog(store, PREFIX, path)
+    live.grow()
+    path.write_bytes(b"cut\n")
+    live.grow()
+    path.write_bytes(b"cut\nframe 3\n")
+    live.grow()
+
+    assert pieces(store) == {"000000000": b"frame 1\nframe 2\n", "000000016": b"frame 3\n"}
+
+
+def test_a_piece_whose_answer_got_lost_is_neither_repeated_nor_left_out(
+    store: FilesystemStore, printed: Callable[[bytes], Path]
+) -> None:
+    path = printed(b"frame 1\nframe 2\n")
+    store.put_if_absent(f"{PREFIX}live/000000000", b"frame 1\n")  # by the call before
+    live = LiveLog(store, PREFIX, path)
+    live.grow()
+    live.grow()
+
+    assert pieces(store) == {"000000000": b"frame 1\n", "000000008": b"frame 2\n"}
+
+
+def test_a_job_that_has_printed_nothing_yet_shows_nothing(store: FilesystemStore, tmp_path: Path) -> None:
+    LiveLog(store, PREFIX, tmp_path / "none.log").grow()
+
+    assert pieces(store) == {}

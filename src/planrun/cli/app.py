@@ -49,6 +49,7 @@ VERBS = {
     "migrate": ("planrun.cli.migrate:migrate", BOX),
     "backup": ("planrun.cli.backup:backup", BOX),
     "gc": ("planrun.cli.gc:gc", BOX),
+    "sim": ("planrun.cli.sim:sim", BOX),
     "check": ("planrun.cli.check:check", BOX),
     "verify": ("planrun.cli.verify:verify", BOX),
     "completion": ("planrun.cli.completion:completion", BOX),

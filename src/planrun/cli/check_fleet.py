@@ -80,7 +80,8 @@ def look_at_broker(findings: Findings, url: str, prefix: str, *, owns: bool) -> 
         findings.problems.append(str(error))
         return
     took = "" if report.round_trip_ms is None else f", a message confirmed and taken within {report.round_trip_ms} ms"
-    findings.add("broker", f"{report.product}{took}", asdict(report))
+    returned = ", what has no queue returned" if report.returns else ""
+    findings.add("broker", f"{report.product}{took}{returned}", asdict(report))
     findings.problems.extend(report.problems)
 
 
@@ -94,7 +95,7 @@ def look_at_bucket(findings: Findings, store: Store) -> None:
     except PlanrunError as error:
         findings.problems.append(str(error))
         return
-    findings.add("store honours", report.sentence, asdict(report))
+    findings.add("store honours", f"{report.sentence}, uploads in parts", asdict(report))
     findings.problems.extend(report.problems)
 
 

@@ -118,9 +118,9 @@ def logs(
     elif text:
         _write(text if text.endswith("\n") else f"{text}\n")
     else:
-        later = f"; of {row.worker} on another machine it can be read once attempt {row.attempt} has ended"
+        later = f" so far; what it prints on {row.worker} is here within half a minute"
         is_running = row.state is State.RUNNING
-        print(f"{row.job_id} has printed nothing on this box{later if is_running else ''}", file=sys.stderr)
+        print(f"{row.job_id} has printed nothing{later if is_running else ''}", file=sys.stderr)
     return Exit.FINISHED
 
 

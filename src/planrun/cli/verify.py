@@ -8,18 +8,19 @@ import os
 import random
 import signal
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from planrun.cli.asking import AsJson, Flag, Url, Word
-from planrun.cli.check_fleet import look_at_bucket, look_at_orchestrator
+from planrun.cli.check_fleet import look_at_bucket, look_at_orchestrator, look_at_services
 from planrun.cli.exits import Exit
 from planrun.cli.findings import Findings
 from planrun.cli.printing import print_facts, print_json
 from planrun.clock import SystemClock
-from planrun.config import STORE_VARIABLE, place_of, store_from, url_from
+from planrun.config import BROKER_VARIABLE, STORE_VARIABLE, place_of, store_from, url_from
+from planrun.core.access import Scope
 from planrun.core.errors import Invalid, LedgerUnavailable
 from planrun.core.fleet import Fleet
 from planrun.core.names import NAME_RULE, is_name
@@ -43,6 +44,7 @@ def verify(
     namespace: Word = "",
     keep: Flag = False,
     store: Annotated[str, Parameter(env_var=STORE_VARIABLE, show_default=False)] = "",
+    broker: Annotated[str, Parameter(env_var=BROKER_VARIABLE, show_default=False)] = "",
     json: AsJson = False,
     url: Url = None,
 ) -> int:
@@ -67,6 +69,8 @@ def verify(
         namespace: One that nobody uses; without it, a fresh one. A token must be for it.
         keep: Leave the folder with the workers' logs and the jobs' notes, and say where.
         store: As for planrun worker.
+        broker: The fleet's, by the name that this machine knows, or with an account that may declare a queue: for
+            messages. Without it, as workers are told.
     """
     if not math.isfinite(minutes) or not MINUTES_MIN <= minutes <= MINUTES_MAX:
         raise Invalid(f"--minutes {minutes:g}: use {MINUTES_MIN:g} to {MINUTES_MAX:g}")
@@ -79,12 +83,14 @@ def verify(
         raise Invalid(f"--namespace {namespace!r}: use {NAME_RULE}")
     address = url_from(url)
     findings = Findings()
-    fleet, opened = _look(findings, address, store)
+    found = _look(findings, address, store, broker, namespace)
     asked = Asked(
         url=address,
-        store=opened,
+        store=found.store,
         store_url=store_from(store),
-        fleet=fleet,
+        broker=broker,
+        fleet=found.fleet,
+        may_operate=found.may_operate,
         namespace=namespace,
         minutes=minutes,
         jobs=jobs,
@@ -115,24 +121,54 @@ async def _until_told(asked: Asked, clock: SystemClock) -> Report:
         raise KeyboardInterrupt from None
 
 
-def _look(findings: Findings, url: str, given: str) -> tuple[Fleet | None, Store]:
-    """What the installation stands on, tried out as `planrun check` does it.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the installation stands on; `fleet` and `may_operate` as in `Asked`."""
+
+    store: Store
+    fleet: Fleet | None = None
+    may_operate: bool = True
+
+
+def _look(findings: Findings, url: str, store: str, broker: str, namespace: str) -> Found:
+    """Tried out as `planrun check` does it.
 
     Raises:
         LedgerUnavailable: The orchestrator does not answer, or not to this token.
-        Invalid: The token is not one of a worker.
+        Invalid: The token is not one of a worker, or not for that namespace.
     """
     if not place_of(url).is_remote:
-        store = open_store(url, given)
-        findings.add("results", str(store), {"store": str(store)})
-        look_at_bucket(findings, store)
-        return None, store
+        opened = open_store(url, store)
+        findings.add("results", str(opened), {"store": str(opened)})
+        look_at_bucket(findings, opened)
+        return Found(opened)
     met = look_at_orchestrator(findings, url, works=True)
     if met is None:
         raise LedgerUnavailable(findings.problems[0])
-    if met.fleet is None:
-        raise Invalid(findings.problems[-1])
-    return met.fleet, open_shared_store(store_from(given) or met.fleet.store, met.fleet.store_access)
+    needed = {Scope.WORK, Scope.SUBMIT}
+    scopes = set(met.caller.scopes) | ({Scope.SUBMIT} if Scope.OPERATE in met.caller.scopes else set())
+    allowed = met.caller.namespaces
+    if met.fleet is None or not needed <= scopes or (allowed is not None and namespace not in allowed):
+        raise Invalid(
+            f"this token cannot run jobs in namespace {namespace} and hand them in; make one for a namespace that "
+            "nobody uses, planrun token create --scope work --scope submit --namespace NAME, and add --namespace NAME"
+        )
+    look_at_services(findings, met.fleet, store=store, broker=broker)
+    opened = open_shared_store(store_from(store) or met.fleet.store, met.fleet.store_access)
+    _look_closer(findings, opened)
+    return Found(opened, met.fleet, Scope.OPERATE in met.caller.scopes)
+
+
+def _look_closer(findings: Findings, store: Store) -> None:
+    """What a bucket honours is found out only by whoever may delete there, and workers need not."""
+    closer = Findings()
+    look_at_bucket(closer, store)
+    if closer.problems and not closer.document:
+        findings.add("store honours", f"not tried: {closer.problems[0]}", None)
+        return
+    findings.facts.extend(closer.facts)
+    findings.document.update(closer.document)
+    findings.problems.extend(closer.problems)
 
 
 def _print_people(report: Report, findings: Findings) -> None:

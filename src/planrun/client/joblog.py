@@ -10,7 +10,7 @@ from typing import Protocol
 
 from planrun.config import Place
 from planrun.core.messages import JobRow
-from planrun.core.names import attempt_prefix, log_key
+from planrun.core.names import attempt_prefix, live_log_prefix, log_key
 from planrun.core.printed import LogPiece
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
@@ -37,7 +37,7 @@ class Logs(Protocol):
 
 
 class LocalLogs:
-    """Those of this box; and those in the store, where a fleet's workers leave them at the end of each attempt."""
+    """Those of this box; and those in the store, where a fleet's workers put them: while an attempt runs, in pieces."""
 
     def __init__(self, place: Place, ledger: Ledger, store: Store) -> None:
         self._place = place
@@ -50,12 +50,24 @@ class LocalLogs:
 
     async def _stored_piece(self, row: JobRow, attempt: int | None, after: int) -> LogPiece | None:
         for each in reversed(await self._ledger.attempts(row.job_id)):
-            if each.outcome is None or attempt not in (None, each.attempt):
+            if attempt not in (None, each.attempt):
                 continue
-            key = log_key(attempt_prefix(row.namespace, row.job_id, each.attempt, each.token))
-            if (data := await asyncio.to_thread(self._store.read, key)) is not None:
+            prefix = attempt_prefix(row.namespace, row.job_id, each.attempt, each.token)
+            data = None if each.outcome is None else await asyncio.to_thread(self._store.read, log_key(prefix))
+            if data is not None:
                 return LogPiece(attempt=each.attempt, data=data[after:], end=len(data))
+            if (found := await asyncio.to_thread(self._live_piece, prefix, each.attempt, after)) is not None:
+                return found
         return None
+
+    def _live_piece(self, prefix: str, attempt: int, after: int) -> LogPiece | None:
+        """Of an attempt that runs, or whose worker was lost with its log."""
+        pieces = {int(key.rpartition("/")[2]): key for key in self._store.keys(live_log_prefix(prefix))}
+        if not pieces:
+            return None
+        first = max((start for start in pieces if start <= after), default=0)
+        text = b"".join(self._store.read(pieces[start]) or b"" for start in sorted(pieces) if start >= first)
+        return LogPiece(attempt=attempt, data=text[after - first :], end=first + len(text))
 
     def _piece(self, row: JobRow, attempt: int | None, after: int) -> LogPiece:
         number = self._newest(row) if attempt is None else attempt

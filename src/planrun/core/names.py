@@ -18,6 +18,7 @@ __all__ = [
     "digest",
     "is_name",
     "job_id_of",
+    "live_log_prefix",
     "log_key",
     "object_key",
     "token_of",
@@ -70,6 +71,11 @@ def object_key(prefix: str, sha256: str, name: str) -> str:
 def log_key(prefix: str) -> str:
     """What the job printed, beside the objects of its attempt."""
     return f"{prefix}log"
+
+
+def live_log_prefix(prefix: str) -> str:
+    """What it has printed so far, piece by piece: each is named by how many bytes come before it."""
+    return f"{prefix}live/"
 
 
 def digest(value: Any) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, assert_never
+from typing import Protocol, assert_never
 
 from planrun.clock import Clock
 from planrun.core.addresses import Allowed
@@ -26,9 +26,6 @@ from planrun.program import ProgramFailed, run_program
 from planrun.transport.contract import FleetTransport
 from planrun.trip import trip
 
-if TYPE_CHECKING:
-    from planrun.orchestrator.webhook import WebhookSender
-
 AT_ONCE_MAX = 32
 DELIVERY_TIMEOUT_S = 10.0
 RETRY_MS = 11_000  # longer than a delivery may take
@@ -36,6 +33,14 @@ ALARM_AT_TRIES = 10
 MSG_ID_VARIABLE = "PLANRUN_MSG_ID"
 
 _log = logging.getLogger("planrun.outbox")
+
+
+class Webhooks(Protocol):
+    """Who sends webhooks. See `webhook.WebhookSender`."""
+
+    async def send(self, url: str, message: Message, *, wall_ms: int) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 class Outbox:
@@ -50,6 +55,7 @@ class Outbox:
         environment: Mapping[str, str],
         webhook_secret: str = "",
         webhooks_allowed: Allowed | None = None,
+        webhooks: Webhooks | None = None,
         broker: FleetTransport | None = None,
     ) -> None:
         """
@@ -58,6 +64,7 @@ class Outbox:
             environment: What the programs of `command:` routes see.
             webhook_secret: Signs webhooks; empty: they are not signed.
             webhooks_allowed: Where webhooks may go; None: anywhere.
+            webhooks: Who sends them; None: over the network.
             broker: Puts answers into the queues of `rabbitmq:` routes.
         """
         self._ledger = ledger
@@ -65,7 +72,7 @@ class Outbox:
         self._environment = environment
         self._webhook_secret = webhook_secret
         self._webhooks_allowed = webhooks_allowed
-        self._webhooks: WebhookSender | None = None
+        self._webhooks = webhooks
         self._broker = broker
         self._publisher = publisher
         self._publishing: dict[str, asyncio.Task[None]] = {}

@@ -167,9 +167,11 @@ class BrokerReport:
     """Attributes:
     product: Name and version, as it says.
     round_trip_ms: From sending a message, over its confirmation, to its delivery.
+    returns: It says so where it has no queue for a message; None: not found out.
     problems: What is wrong, and what to do; empty: all is well.
     """
 
     product: str
     round_trip_ms: int | None
+    returns: bool | None
     problems: tuple[str, ...]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from planrun.clock import Clock
+from planrun.core.errors import PlanrunError
 from planrun.verify.line import Line
 from planrun.verify.plan import Blow, Strike
 from planrun.verify.worker import WHOSE
@@ -169,8 +170,6 @@ class Crew:
             await self._clock.sleep(LOOK_EVERY_S)
         for worker in self._workers:
             self._end(worker)
-        for line in {line for post in self._posts for line in post.lines}:
-            await line.close()
 
     def _man(self, post: Post) -> WorkerProcess:
         self._started += 1
@@ -203,7 +202,7 @@ class Crew:
             if len([worker for worker in living if worker.name in ready]) >= len(self._posts):
                 return
             if len(living) < len(self._posts) or self._clock.boot_ms() > until_ms:
-                raise CrewLost(self._last_words())
+                raise CrewLost(f"workers do not start here, or end by themselves; one said last: {self._last_words()}")
             await self._clock.sleep(LOOK_EVERY_S)
 
     def _last_words(self) -> str:
@@ -264,5 +263,5 @@ class Crew:
                 worker.is_hurt = False
 
 
-class CrewLost(Exception):
-    """Workers of this run do not start, or are gone though nothing was done to them; the last line that one printed."""
+class CrewLost(PlanrunError):
+    """Workers of a run do not start, or are gone though nothing was done to them."""

@@ -18,8 +18,8 @@ class Line:
         self._server: asyncio.Server | None = None
         self._calls: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> int:
-        """Returns the port."""
+    async def __aenter__(self) -> int:
+        """Open it. Returns the port."""
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
@@ -31,7 +31,7 @@ class Line:
         """What was on its way arrives late."""
         self._whole.set()
 
-    async def close(self) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._server is not None:
             self._server.close()
         for call in self._calls:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from planrun.core.errors import TransportUnavailable
 from planrun.verify.observer import Copy
+from planrun.wiring.probing import Listener
 
 
 class Receiver(Protocol):
@@ -41,3 +44,27 @@ class FolderReceiver:
 
     async def close(self) -> None:
         """The folder goes with all others of the run."""
+
+
+class QueueReceiver:
+    """A queue of the run's own, on the broker of the fleet."""
+
+    def __init__(self, listener: Listener, queue: str) -> None:
+        """
+        Args:
+            listener: It listens already.
+        """
+        self._listener = listener
+        self._queue = queue
+
+    @property
+    def route(self) -> str:
+        return f"rabbitmq:{self._queue}"
+
+    async def arrived(self) -> list[Copy]:
+        with suppress(TransportUnavailable):  # the next time, then
+            await self._listener.listen()
+        return [Copy.read(body) for body in self._listener.bodies]
+
+    async def close(self) -> None:
+        await self._listener.close()

@@ -13,7 +13,7 @@ from typing import TypeVar
 from planrun.client import Answer, AsyncClient, AsyncJobHandle
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, PlanrunError, StorageError, WaitTimeout
-from planrun.core.life import Outcome
+from planrun.core.life import Outcome, State
 from planrun.storage.contract import Store
 from planrun.verify.crew import Crew
 from planrun.verify.kinds import KIND
@@ -70,20 +70,26 @@ class Run:
     async def carry_out(self) -> None:
         """Until every job has ended, or has had the time to."""
         self._began_ms = self._clock.boot_ms()
-        async with asyncio.TaskGroup() as both:
-            jobs = [both.create_task(self._follow(story)) for story in self.stories]
+        jobs = [asyncio.create_task(self._follow(story)) for story in self.stories]
+        try:
             await self._storm()
             await self._crew.calm()
-            await asyncio.wait(jobs)
+            await asyncio.gather(*jobs)
+        finally:
+            for job in jobs:
+                job.cancel()
+            await asyncio.gather(*jobs, return_exceptions=True)
         for story in self.stories:
             await self._look_back(story)
 
     async def cancel_open(self) -> None:
-        """Leave nothing behind that would still want to run."""
-        for story in self.stories:
-            for job_id in story.job_ids if not story.told else ():
-                with suppress(PlanrunError):
-                    await self._clients[0].cancel(job_id, who=WHO, why="the run is over")
+        """Leave nothing behind that would still want to run: the namespace is this run's alone."""
+        client = self._clients[0]
+        with suppress(PlanrunError):
+            for state in (State.QUEUED, State.RUNNING):
+                while rows := (await client.list(namespace=self._namespace, state=state)).jobs:
+                    for row in rows:
+                        await client.cancel(row.job_id, who=WHO, why="the run is over")
 
     async def _storm(self) -> None:
         for strike in self._plan.strikes:
@@ -101,7 +107,8 @@ class Run:
             story.submits += len(handles)
             canceling = asyncio.create_task(self._cancel(story.ask, handles[0]))
             waiting = [self._wait(client, handles[n % len(handles)].id) for n, client in enumerate(self._clients)]
-            for answer in await asyncio.gather(*waiting):
+            for told in asyncio.as_completed(waiting):
+                answer = await told
                 if answer is not None:
                     await self._heard(story, answer)
             await canceling

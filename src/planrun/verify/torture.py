@@ -20,7 +20,7 @@ from planrun.verify.plan import plan
 from planrun.verify.receivers import Receiver
 from planrun.verify.report import Report
 from planrun.verify.run import Run
-from planrun.verify.stage import Asked, Stage, stage_on_one_box
+from planrun.verify.stage import Asked, Stage, stage_in_a_fleet, stage_on_one_box
 
 CLIENTS = 3
 LOOK_EVERY_S = 0.2
@@ -38,10 +38,10 @@ async def torture(asked: Asked, clock: Clock) -> Report:
         clients = [await stack.enter_async_context(AsyncClient(asked.url)) for _ in range(CLIENTS)]
         await _see_that_it_is_free(clients[0], asked.namespace)
         folder = await stack.enter_async_context(_folder(keep=asked.keep))
-        stage = await _open_stage(asked, clients[0], folder)
+        name = f"verify-{clock.new_id()[:8]}"
+        stage = await _open_stage(asked, clients[0], folder, name, clock, stack)
         if stage.receiver is not None:
             stack.push_async_callback(stage.receiver.close)
-        name = f"verify-{clock.new_id()[:8]}"
         crew = Crew(
             stage.posts,
             name=name,
@@ -80,7 +80,11 @@ async def torture(asked: Asked, clock: Clock) -> Report:
         return await _report(asked, stage, crew, run, clients[0], folder, seconds)
 
 
-async def _open_stage(asked: Asked, client: AsyncClient, folder: Path) -> Stage:
+async def _open_stage(
+    asked: Asked, client: AsyncClient, folder: Path, name: str, clock: Clock, stack: AsyncExitStack
+) -> Stage:
+    if asked.fleet is not None:
+        return await stage_in_a_fleet(asked, asked.fleet, folder, name, clock, stack)
     is_alone = not any((await client.counts()).values())
     return stage_on_one_box(asked, folder, is_alone=is_alone)
 
@@ -88,7 +92,9 @@ async def _open_stage(asked: Asked, client: AsyncClient, folder: Path) -> Stage:
 async def _report(
     asked: Asked, stage: Stage, crew: Crew, run: Run, client: AsyncClient, folder: Path, seconds: float
 ) -> Report:
-    count, wrongs = judge(run.stories, read_starts(folder / "starts"), await client.violations())
+    violations = await client.violations() if asked.may_operate else ()
+    unasked = () if asked.may_operate else ("the ledger's own rules: that takes a token of scope operate",)
+    count, wrongs = judge(run.stories, read_starts(folder / "starts"), violations)
     return Report(
         namespace=asked.namespace,
         url=place_of(asked.url).shown,
@@ -102,7 +108,7 @@ async def _report(
         done={blow.value: crew.done[blow] for blow in stage.blows},
         canceled=sum(story.ask.cancel_after_s is not None for story in run.stories),
         tells=stage.receiver is not None,
-        not_tried=stage.not_tried,
+        not_tried=(*stage.not_tried, *unasked),
         count=count,
         wrongs=tuple(wrongs),
         folder=str(folder) if asked.keep else "",

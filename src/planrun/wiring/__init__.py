@@ -32,6 +32,7 @@ from planrun.core.routing import WARM_AFTER_MS
 from planrun.ledger.chronicle import Chronicle
 from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
+from planrun.ledger.hands import Hands
 from planrun.ledger.keyring import Keyring
 from planrun.ledger.remote.ledger import RemoteLedger, open_remote
 from planrun.ledger.sqlite.blocking import BlockingLedger
@@ -41,6 +42,7 @@ from planrun.ledger.sqlite.fleet import SqliteFleetLedger
 from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
+from planrun.ledger.sqlite.thread import THREADED
 from planrun.storage import probe
 from planrun.storage.address import address_for, read_address
 from planrun.storage.contract import Store
@@ -60,22 +62,28 @@ def open_fleet_ledger(
     clock: Clock | None = None,
     broker_prefix: str | None = None,
     warm_after_s: float = WARM_AFTER_MS / 1000,
+    hands: Hands = THREADED,
 ) -> FleetLedger:
     """Open the ledger of a fleet: as `open_ledger`, for the one process that serves it to other machines.
 
     Args:
         broker_prefix: Of the fleet's own queues; None: it has no broker.
         warm_after_s: From when on a job fails at once that nobody in the fleet could run.
+        hands: Who writes and rings.
 
     Raises:
         Invalid, LedgerUnusable: As `open_ledger`.
     """
-    outlets = Outlets(programs=False, broker_prefix=broker_prefix)
-    clock = clock or SystemClock.open_system()
-    return SqliteFleetLedger(file_of(url), clock, outlets=outlets, warm_after_ms=round(warm_after_s * 1000))
+    return SqliteFleetLedger(
+        file_of(url),
+        clock or SystemClock.open_system(),
+        outlets=Outlets(programs=False, broker_prefix=broker_prefix),
+        warm_after_ms=round(warm_after_s * 1000),
+        hands=hands,
+    )
 
 
-def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S) -> Ledger:
+def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S, hands: Hands = THREADED) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
     An orchestrator's is not asked anything yet.
@@ -83,6 +91,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
     Args:
         wait_s: How long a write may wait for its turn before it is answered with LedgerBusy; how long an orchestrator
             that does not answer is asked again.
+        hands: Who writes and rings, if it is a file.
 
     Raises:
         Invalid: Not an address.
@@ -92,7 +101,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S)
     clock = clock or SystemClock.open_system()
     if place.is_remote:
         return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s)
-    return SqliteLedger(place, clock, wait_s=wait_s)
+    return SqliteLedger(place, clock, wait_s=wait_s, hands=hands)
 
 
 def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:

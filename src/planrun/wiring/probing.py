@@ -1,8 +1,9 @@
-"""What `planrun check` asks of an orchestrator and a broker."""
+"""What `planrun check` and `planrun verify` ask of an orchestrator and a broker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from planrun.clock import Clock
 from planrun.core.access import Caller, Scope
@@ -25,6 +26,28 @@ class Met:
     generation: int
     ahead_ms: int
     fleet: Fleet | None
+
+
+class Listener(Protocol):
+    """A queue of an application's own, on the broker of a fleet.
+
+    Attributes:
+        bodies: All that arrived, copies too.
+    """
+
+    bodies: list[str]
+
+    async def listen(self) -> None:
+        """Make it, and go on whenever the connection was lost.
+
+        Raises:
+            TransportUnavailable: The broker does not answer, or its account may not do this.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Delete it."""
+        ...
 
 
 async def meet(url: str, clock: Clock) -> Met:
@@ -59,3 +82,15 @@ async def probe_broker(url: str, prefix: str, clock: Clock, *, owns: bool) -> Br
     ends = rabbitmq_ends()
     report: BrokerReport = await ends.probe(ends.broker_at(url, prefix), clock, owns=owns)
     return report
+
+
+def open_listener(url: str, queue: str, clock: Clock) -> Listener:
+    """A queue of one's own, to see what arrives. It is made when it is asked to listen.
+
+    Raises:
+        Invalid: Not the address of a broker, or what is needed for it is not installed.
+    """
+    ends = rabbitmq_ends()
+    link = ends.Link(ends.broker_at(url, "pr").url, clock, name="planrun verify")
+    listener: Listener = ends.Listener(link, queue)
+    return listener

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -24,10 +24,11 @@ from planrun.lockfile import WorkerLock
 from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.collector import Collector
 from planrun.orchestrator.duties import Duties
-from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.outbox import Outbox, Webhooks
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
+from planrun.transport.contract import WorkerTransport
 from planrun.wiring import folder_of, generation_met, open_transport, scratch_root
 from planrun.wiring.ground import Ground, open_ground
 from planrun.worker.attempt import Tools
@@ -40,6 +41,7 @@ from planrun.worker.isolation import Level, choose
 from planrun.worker.keeper import Keeper
 from planrun.worker.leftovers import Leftovers
 from planrun.worker.options import WorkerOptions
+from planrun.worker.pool import Pool
 from planrun.worker.processes import Processes, clear_after
 from planrun.worker.supervisor import Supervisor
 
@@ -84,38 +86,85 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             idle_max=options.slots,
         )
         transport = open_transport(ledger, clock, row, broker=ground.broker, broker_prefix=ground.broker_prefix)
-        inputs = _inputs(options, ground, is_fleet=place.is_remote)
-        keeper = Keeper(transport, clock, options, row.incarnation)
-        tools = Tools(ledger, ground.store, clock, keeper, inputs, who=row.name, is_fleet=place.is_remote)
-        stop = asyncio.Event()
-        beside = [asyncio.create_task(_duties_of(tools, options, row, place, scratch, gates).run(stop))]
-        try:
-            await ledger.register(row)
-            if place.is_remote:
-                enrolment = Enrolment(ledger, clock, row, generation=partial(generation_met, ledger))
-                beside.append(asyncio.create_task(enrolment.run(stop)))
+        post = Post(
+            place=place,
+            clock=clock,
+            ground=ground,
+            lock=lock,
+            row=row,
+            catalog=catalog,
+            scratch=scratch,
+            gates=gates,
+            processes=processes,
+            transport=transport,
+            clear=partial(clear_after, scratch),
+            environment=os.environ,
+        )
+        async with man(post, options) as supervisor:
             _greet(row, catalog, place, level)
-            yield Supervisor(
-                options,
-                row=row,
-                catalog=catalog,
-                tools=tools,
-                transport=transport,
-                gates=gates,
-                processes=processes,
-                scratch=scratch,
-                place=place,
-            )
-        finally:
-            stop.set()
-            await asyncio.gather(*beside)
-            gates.close()
-            await transport.close()
-            holds_nothing = await _holds_nothing(ledger, row.incarnation)
-            if holds_nothing:
-                lock.remove()
-            else:
-                lock.close()  # the file stays: whoever takes its lock proves us dead, and takes our jobs over
+            yield supervisor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """All that a worker stands on, open.
+
+    Attributes:
+        clear: Ends what the killed launchers of a dead worker have left, and removes its folders. Blocks.
+        environment: For the programs that take answers.
+        webhooks: Who sends webhooks; None: over the network.
+    """
+
+    place: Place
+    clock: Clock
+    ground: Ground
+    lock: WorkerLock
+    row: WorkerRow
+    catalog: Catalog
+    scratch: Path
+    gates: Gates
+    processes: Pool
+    transport: WorkerTransport
+    clear: Callable[[str], None]
+    environment: Mapping[str, str]
+    webhooks: Webhooks | None = None
+
+
+@asynccontextmanager
+async def man(post: Post, options: WorkerOptions) -> AsyncIterator[Supervisor]:
+    """Register, and do the duties while it is open; then give back what the post was made of, but the ground."""
+    place, clock, row, ledger = post.place, post.clock, post.row, post.ground.ledger
+    inputs = _inputs(options, post.ground, is_fleet=place.is_remote)
+    keeper = Keeper(post.transport, clock, options, row.incarnation)
+    tools = Tools(ledger, post.ground.store, clock, keeper, inputs, who=row.name, is_fleet=place.is_remote)
+    stop = asyncio.Event()
+    beside = [asyncio.create_task(_duties_of(post, options).run(stop))]
+    try:
+        await ledger.register(row)
+        if place.is_remote:
+            enrolment = Enrolment(ledger, clock, row, generation=partial(generation_met, ledger))
+            beside.append(asyncio.create_task(enrolment.run(stop)))
+        yield Supervisor(
+            options,
+            row=row,
+            catalog=post.catalog,
+            tools=tools,
+            transport=post.transport,
+            gates=post.gates,
+            processes=post.processes,
+            scratch=post.scratch,
+            place=place,
+        )
+    finally:
+        stop.set()
+        await asyncio.gather(*beside)
+        post.gates.close()
+        await post.transport.close()
+        holds_nothing = await _holds_nothing(ledger, row.incarnation)
+        if holds_nothing:
+            post.lock.remove()
+        else:
+            post.lock.close()  # the file stays: whoever takes its lock proves us dead, and takes our jobs over
 
 
 async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
@@ -167,56 +216,52 @@ def _gates(options: WorkerOptions, row: WorkerRow, ground: Ground, scratch: Path
     )
 
 
-def _duties_of(
-    tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path, gates: Gates
-) -> Duties | Leftovers:
+def _duties_of(post: Post, options: WorkerOptions) -> Duties | Leftovers:
     """What runs beside the jobs. The ledger of an orchestrator is looked after there."""
-    if not place.is_remote:
-        return _duties(tools, options, row, place, scratch)
+    if not post.place.is_remote:
+        return _duties(post, options)
     return Leftovers(
-        tools.ledger,
-        tools.clock,
-        workers=place.workers,
-        scratch=scratch,
-        clear=partial(clear_after, scratch),
-        who=row.name,
+        post.ground.ledger,
+        post.clock,
+        workers=post.place.workers,
+        scratch=post.scratch,
+        clear=post.clear,
+        who=post.row.name,
         proof_of_death=options.proof_of_death,
-        is_well=gates.is_well,
+        is_well=post.gates.is_well,
     )
 
 
-def _duties(tools: Tools, options: WorkerOptions, row: WorkerRow, place: Place, scratch: Path) -> Duties:
+def _duties(post: Post, options: WorkerOptions) -> Duties:
+    place, ledger, store = post.place, post.ground.ledger, post.ground.store
+    sweeper = Sweeper(
+        ledger,
+        incarnation=post.row.incarnation,
+        proof_of_death=options.proof_of_death,
+        clear=post.clear,
+        ends_unsupported=not options.only_sweeps,
+    )
     if options.only_sweeps:
-        return Duties(tools.ledger, tools.clock, sweeper=_sweeper(tools, options, row, scratch), outbox=None)
-    secret = os.environ.get(WEBHOOK_SECRET_VARIABLE, "")
+        return Duties(ledger, post.clock, sweeper=sweeper, outbox=None)
     return Duties(
-        tools.ledger,
-        tools.clock,
-        sweeper=_sweeper(tools, options, row, scratch),
+        ledger,
+        post.clock,
+        sweeper=sweeper,
         outbox=Outbox(
-            tools.ledger,
-            tools.clock,
-            publisher=Publisher(tools.ledger, tools.store, place.public),
-            environment=os.environ,
-            webhook_secret=secret,
+            ledger,
+            post.clock,
+            publisher=Publisher(ledger, store, place.public),
+            environment=post.environment,
+            webhook_secret=post.environment.get(WEBHOOK_SECRET_VARIABLE, ""),
+            webhooks=post.webhooks,
         ),
-        collector=Collector(tools.ledger, tools.store, scratch=scratch, gc_grace_s=options.gc_grace_s),
+        collector=Collector(ledger, store, scratch=post.scratch, gc_grace_s=options.gc_grace_s),
         retention=Retention(
-            tools.ledger,
+            ledger,
             Archive(place.archive),
             keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
             logs=place.logs,
         ),
-    )
-
-
-def _sweeper(tools: Tools, options: WorkerOptions, row: WorkerRow, scratch: Path) -> Sweeper:
-    return Sweeper(
-        tools.ledger,
-        incarnation=row.incarnation,
-        proof_of_death=options.proof_of_death,
-        clear=partial(clear_after, scratch),
-        ends_unsupported=not options.only_sweeps,
     )
 
 

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,7 @@ from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder, plain_suffix
 from planrun.worker.inputs import Inputs
 from planrun.worker.keeper import Holding, Keeper
-from planrun.worker.kept_log import keep_log
+from planrun.worker.kept_log import keep_log, shown_log
 from planrun.worker.run import Ran, Run
 from planrun.worker.store_wait import Drained, StoreWait
 from planrun.worker.taking import Successor
@@ -144,7 +145,9 @@ class Attempt:
             format_name=self.kind.resumable,
             bytes_max=self.kind.output_bytes_max,
         )
-        return await self.run.carry(self.granted, inputs=inputs, resume=resume, uploads=uploads)
+        shown = shown_log(self.tools.store, self._prefix, self.run.log_file, self.tools.clock)
+        async with shown if self.tools.is_fleet else nullcontext():
+            return await self.run.carry(self.granted, inputs=inputs, resume=resume, uploads=uploads)
 
     async def _bring(self) -> dict[str, Path] | Ran | None:
         """The inputs; or how the attempt ends, if its lease does, or the worker's orders say so, before they are there.

@@ -170,6 +170,11 @@ class Keeper:
             else:
                 holding.end(standing)
 
+    def trusts(self, token: int) -> bool:
+        """Would the holder of that lease act on its own right now?"""
+        holding = self._holdings.get(token)
+        return holding is not None and not holding.is_over and holding.belief.is_trusted(now_ms=self._clock.boot_ms())
+
     @property
     def leases(self) -> Sequence[Lease]:
         """Those that are not known to be over."""

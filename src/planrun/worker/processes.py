@@ -16,6 +16,7 @@ from planrun.core.kinds import Kind
 from planrun.core.messages import Granted
 from planrun.folders import remove_folder
 from planrun.worker.isolation import Level
+from planrun.worker.pool import Process
 from planrun.worker.process import JobProcess
 from planrun.worker.tree import end_marked, mark_of
 
@@ -89,12 +90,14 @@ class Processes:
         if self._spare is None:
             self._spare = asyncio.create_task(self._start(after_s))
 
-    def give_back(self, process: JobProcess) -> None:
+    def give_back(self, process: Process) -> None:
         """A warm process that did well, for the next attempt of its kind."""
+        assert isinstance(process, JobProcess)
         self._idle.setdefault(self._uses[process], []).append(process)
 
-    async def end(self, process: JobProcess) -> None:
+    async def end(self, process: Process) -> None:
         """The attempt is over: everything but a warm process that was given back is dead when this returns."""
+        assert isinstance(process, JobProcess)
         use = self._uses.get(process)
         if use is not None and process in self._idle.get(use, ()):
             await self._evict()

@@ -24,8 +24,7 @@ from planrun.worker.happenings import CheckpointReady, Done, Exited, Failed, Hap
 from planrun.worker.keeper import Holding
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
-from planrun.worker.process import JobProcess
-from planrun.worker.processes import Processes
+from planrun.worker.pool import Pool, Process
 from planrun.worker.taking import Successor
 
 log = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ class Run:
     holding: Holding
     orders: Orders
     options: WorkerOptions
-    processes: Processes
+    processes: Pool
     ledger: Ledger
     clock: Clock
     room: Reservation
@@ -107,7 +106,7 @@ class Run:
         finally:
             await self.processes.end(process)
 
-    async def _watch(self, process: JobProcess, uploads: CheckpointUpload) -> Ran | None:
+    async def _watch(self, process: Process, uploads: CheckpointUpload) -> Ran | None:
         """Listen to the job, the lease and the orders; whoever ends it first decides."""
         orders = self.orders
         orders.listeners.add(process.nudge)
@@ -138,7 +137,7 @@ class Run:
             for taking in self._taking:
                 taking.cancel()
 
-    async def _hear(self, process: JobProcess, event: Happening, uploads: CheckpointUpload) -> Ran | None:
+    async def _hear(self, process: Process, event: Happening, uploads: CheckpointUpload) -> Ran | None:
         """One thing that the process said. Not None: it is over, and dead."""
         match event:
             case Progress(fraction=fraction, message=message):
@@ -169,7 +168,7 @@ class Run:
                 return Ran.failed(*explain(event))
         return None
 
-    async def _finish(self, process: JobProcess, done: Done) -> Ran:
+    async def _finish(self, process: Process, done: Done) -> Ran:
         """U0: the job said done, its process exited 0, everything else of its tree is dead, outputs are real files."""
         self.successor.look()
         if self.kind.warm:
@@ -189,7 +188,7 @@ class Run:
             self.processes.give_back(process)
         return Ran(outputs=outputs, value=done.value)
 
-    async def _exit_of(self, process: JobProcess) -> Exited:
+    async def _exit_of(self, process: Process) -> Exited:
         """Wait for the end of a process that said done; one that lingers is killed, and that is no success."""
         try:
             async with asyncio.timeout(EXIT_S):
@@ -201,7 +200,7 @@ class Run:
             log.warning("the job process said done but did not end within %g s", EXIT_S)
             return await process.kill()
 
-    async def _take_checkpoint(self, process: JobProcess, seq: int, uploads: CheckpointUpload) -> None:
+    async def _take_checkpoint(self, process: Process, seq: int, uploads: CheckpointUpload) -> None:
         """Store the checkpoint under this attempt's key, then let the ledger name it for the next attempt.
 
         In order, though threads of the job may ask at once: the ledger takes no older one after a newer.
@@ -231,7 +230,7 @@ class Run:
 
     # --- when to stop it ---
 
-    def _must_stop(self, process: JobProcess) -> bool:
+    def _must_stop(self, process: Process) -> bool:
         """The worker drains: first the job may end by itself, then leave a checkpoint, then it has to go."""
         if not self.orders.hand_back:
             return False
@@ -266,7 +265,7 @@ class Run:
             now_ms=self.clock.boot_ms(),
         )
 
-    async def _stop_for(self, process: JobProcess, breach: Breach) -> Ran:
+    async def _stop_for(self, process: Process, breach: Breach) -> Ran:
         exited = await process.kill()
         return Ran.failed(*explain(exited, breach=breach))
 

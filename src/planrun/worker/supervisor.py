@@ -21,9 +21,10 @@ from planrun.worker.catalog import Catalog
 from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Gates, Reservation
+from planrun.worker.keeper import Keeper
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
-from planrun.worker.processes import Processes
+from planrun.worker.pool import Pool
 from planrun.worker.run import Run
 from planrun.worker.taking import Successor, Taken, Taking, give_back
 
@@ -48,7 +49,7 @@ class Supervisor:
         tools: Tools,
         transport: WorkerTransport,
         gates: Gates,
-        processes: Processes,
+        processes: Pool,
         scratch: Path,
         place: Place,
     ) -> None:
@@ -75,6 +76,11 @@ class Supervisor:
         self._exit_code = 0
         self._file = _identity(place.ledger)
         self._complaints = Complaints(log, tools.clock)
+
+    @property
+    def keeper(self) -> Keeper:
+        """Of its leases."""
+        return self._keeper
 
     @property
     def returns(self) -> Returns:

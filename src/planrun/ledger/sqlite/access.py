@@ -7,33 +7,35 @@ a time everybody who waited gets a moment to renew, before anybody's lease is ca
 from __future__ import annotations
 
 import math
-import time
 
-DELAYED_S = 0.25  # a turn that takes longer was no turn in the ordinary traffic
-KNOWN_FOR_S = 1.5  # without a write of our own for so long we do not know what others met
-MOMENT_S = 0.4  # longer than a holder waits between two tries to renew
+from planrun.clock import Clock
+
+DELAYED_MS = 250  # a turn that takes longer was no turn in the ordinary traffic
+KNOWN_FOR_MS = 1_500  # without a write of our own for so long we do not know what others met
+MOMENT_MS = 400  # longer than a holder waits between two tries to renew
 
 
 class Access:
-    """What the writer of this process met, lately. Seconds of the monotonic clock."""
+    """What the writer of this process met, lately. Boottime: who slept does not know what others met."""
 
-    def __init__(self) -> None:
-        self._since_s = -math.inf
-        self._written_s = time.monotonic()
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since_ms = -math.inf
+        self._written_ms: float = clock.boot_ms()
 
-    def wrote(self, *, asked_s: float) -> None:
-        """Something was committed, after a turn that was asked for at `asked_s`."""
-        now_s = time.monotonic()
-        if now_s - asked_s > DELAYED_S or now_s - self._written_s > KNOWN_FOR_S:
-            self._since_s = now_s
-        self._written_s = now_s
+    def wrote(self, *, asked_ms: int) -> None:
+        """Something was committed, after a turn that was asked for at `asked_ms`."""
+        now_ms = self._clock.boot_ms()
+        if now_ms - asked_ms > DELAYED_MS or now_ms - self._written_ms > KNOWN_FOR_MS:
+            self._since_ms = now_ms
+        self._written_ms = now_ms
 
     def failed(self) -> None:
         """Something could not be written."""
-        self._written_s = -math.inf
+        self._written_ms = -math.inf
 
-    def is_settled(self, *, asked_s: float) -> bool:
+    def is_settled(self, *, asked_ms: int) -> bool:
         """Inside a turn: have holders had their moment?"""
-        now_s = time.monotonic()
-        known = now_s - asked_s <= DELAYED_S and now_s - self._written_s <= KNOWN_FOR_S
-        return known and now_s - self._since_s >= MOMENT_S
+        now_ms = self._clock.boot_ms()
+        known = now_ms - asked_ms <= DELAYED_MS and now_ms - self._written_ms <= KNOWN_FOR_MS
+        return known and now_ms - self._since_ms >= MOMENT_MS

@@ -14,14 +14,24 @@ from planrun.core.machines import MachineClass
 from planrun.core.messages import Due, RenewRequest, Standing, WorkerRow
 from planrun.core.routes import Outlets
 from planrun.core.routing import WARM_AFTER_MS
+from planrun.ledger.hands import Hands
 from planrun.ledger.sqlite.ledger import SqliteLedger
+from planrun.ledger.sqlite.thread import THREADED
 from planrun.ledger.verbs import duties, fleet
 
 
 class SqliteFleetLedger(SqliteLedger):
     """Implements `planrun.ledger.fleet.FleetLedger`. Made by `open_fleet_ledger`."""
 
-    def __init__(self, place: Place, clock: Clock, *, outlets: Outlets, warm_after_ms: int = WARM_AFTER_MS) -> None:
+    def __init__(
+        self,
+        place: Place,
+        clock: Clock,
+        *,
+        outlets: Outlets,
+        warm_after_ms: int = WARM_AFTER_MS,
+        hands: Hands = THREADED,
+    ) -> None:
         """
         Args:
             warm_after_ms: From when on a job fails at once that nobody could run.
@@ -29,7 +39,7 @@ class SqliteFleetLedger(SqliteLedger):
         Raises:
             LedgerUnusable: As `SqliteLedger`.
         """
-        super().__init__(place, clock, outlets=outlets)
+        super().__init__(place, clock, outlets=outlets, hands=hands)
         self._warm_from_ms = clock.boot_ms() + warm_after_ms
 
     async def due(self) -> Due:

@@ -47,13 +47,13 @@ from planrun.core.offers import Offer, OfferQuery
 from planrun.core.pauses import Pause, PauseRequest
 from planrun.core.routes import EMBEDDED, Outlets
 from planrun.core.why import Outlook
+from planrun.ledger.hands import Hands
 from planrun.ledger.sqlite.answer import Answer
 from planrun.ledger.sqlite.database import connect, refusals_in_words, refuse_unsafe
 from planrun.ledger.sqlite.identity import Identity
 from planrun.ledger.sqlite.migrating import is_current, migrate
 from planrun.ledger.sqlite.reader import Reader
-from planrun.ledger.sqlite.turnstile import Turnstile
-from planrun.ledger.sqlite.wakeup import Wakeup
+from planrun.ledger.sqlite.thread import THREADED
 from planrun.ledger.sqlite.writer import Writer
 from planrun.ledger.tx import Tx
 from planrun.ledger.verbs import (
@@ -79,12 +79,21 @@ WAIT_S = 10.0
 class SqliteLedger:
     """One process's handle on the file. Made by `open_sqlite`; used from one event loop."""
 
-    def __init__(self, place: Place, clock: Clock, *, wait_s: float = WAIT_S, outlets: Outlets = EMBEDDED) -> None:
+    def __init__(
+        self,
+        place: Place,
+        clock: Clock,
+        *,
+        wait_s: float = WAIT_S,
+        outlets: Outlets = EMBEDDED,
+        hands: Hands = THREADED,
+    ) -> None:
         """Open the file, creating or migrating it.
 
         Args:
             wait_s: How long a write may wait for its turn before it is answered with LedgerBusy.
             outlets: Where its answers can be sent; a submit that wants another way is refused.
+            hands: Who writes and rings, and where turns are taken.
 
         Raises:
             LedgerUnusable: The file must not be opened here; the text says why.
@@ -96,9 +105,9 @@ class SqliteLedger:
         with refusals_in_words(place.ledger):
             refuse_unsafe(place)
             is_up_to_date = place.ledger.exists() and is_current(place.ledger)  # refused: nothing is made beside it
-            self._turnstile = Turnstile(place.turn)
+            self._turnstile = hands.turn(place.turn)
             connection = connect(place.ledger) if is_up_to_date else self._bring_up_to_date(wait_s)
-            self._wakeup = Wakeup(place.wake, place.wakes)
+            self._wakeup = hands.bells(place.wake, place.wakes)
             self._file = Identity(place.ledger)
             self._reader = Reader(place.ledger, self._file, clock)
         self._writer = Writer(
@@ -109,6 +118,7 @@ class SqliteLedger:
             wakeup=self._wakeup,
             clock=clock,
             on_epoch=duties.adopt_epoch,
+            hand=hands.hand,
         )
         self._connection = connection
 

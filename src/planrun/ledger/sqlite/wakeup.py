@@ -12,45 +12,16 @@ import contextlib
 import ctypes
 import os
 import struct
-import weakref
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+
+from planrun.ledger.hands import Bell
 
 _IN_ATTRIB = 0x4
 _EVENT = struct.Struct("iIII")
 _POLL_S = 0.25
 _BELLS = 4096
-
-
-class Bell:
-    """One watched file: how often it was seen to be touched, and who has seen that.
-
-    Attributes:
-        touched_ns: When it was last touched, as far as somebody looks for that.
-    """
-
-    def __init__(self, touched_ns: int) -> None:
-        self.touched_ns = touched_ns
-        self._version = 0
-        self._seen: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
-        self._next = asyncio.Event()
-
-    def ring(self) -> None:
-        self._version += 1
-        self._next.set()
-        self._next = asyncio.Event()
-
-    async def wait(self, timeout_s: float) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if self._seen.get(task) == self._version:
-            waiting = self._next
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    await waiting.wait()
-        self._seen[task] = self._version
 
 
 class Wakeup:

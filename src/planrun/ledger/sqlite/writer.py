@@ -11,9 +11,7 @@ take longer than the commit.
 from __future__ import annotations
 
 import collections
-import queue
 import threading
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -23,19 +21,18 @@ import apsw
 
 from planrun.clock import Clock, Instant
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable, PlanrunError
+from planrun.ledger.hands import Bells, Hand, Queue, Turn
 from planrun.ledger.sqlite.access import Access
 from planrun.ledger.sqlite.answer import Answer, announce
 from planrun.ledger.sqlite.database import prepared, trouble
 from planrun.ledger.sqlite.identity import Identity
 from planrun.ledger.sqlite.migrating import schema_known
-from planrun.ledger.sqlite.turnstile import Turnstile
-from planrun.ledger.sqlite.wakeup import Wakeup
 from planrun.ledger.tx import Row, Tx
 from planrun.ledger.verbs.duties import WALL_STEP_MS
 from planrun.trip import trip
 
 BATCH_MAX = 128
-BATCH_S = 0.02  # a transaction stays well under 50 ms, so that nobody's heartbeat waits for a bulk submit
+BATCH_MS = 20  # a transaction stays well under 50 ms, so that nobody's heartbeat waits for a bulk submit
 LOCKED_PAUSE_S = 0.05
 
 Verb = Callable[[Tx], Any]
@@ -77,11 +74,16 @@ class Writer:
         path: Path,
         file: Identity,
         *,
-        turnstile: Turnstile,
-        wakeup: Wakeup,
+        turnstile: Turn,
+        wakeup: Bells,
         clock: Clock,
         on_epoch: Verb,
+        hand: Callable[[Queue], Hand],
     ) -> None:
+        """
+        Args:
+            hand: Makes the one who drains the queue.
+        """
         self._connection = connection
         self._path = path
         self._file = file
@@ -91,23 +93,20 @@ class Writer:
         self._on_epoch = on_epoch
         self._epoch = ""
         self._offset_ms = 0  # from boottime to the wall clock, as last looked at
-        self._access = Access()
-        self._asked_s = 0.0
+        self._access = Access(clock)
+        self._asked_ms = 0
         self._urgent: collections.deque[Call] = collections.deque()
         self._others: collections.deque[Call] = collections.deque()
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # no interrupt can leave it locked
-        self._pause = threading.Event()
         self._writing = threading.RLock()  # whose thread has the connection
         self._begun: list[Call] = []
         self._watchers: list[Callable[[frozenset[str] | None], None]] = []
         self._closed = self._ended = False
-        self._thread = threading.Thread(target=self._run, name="planrun-ledger-writer", daemon=True)
-        self._thread.start()
+        self._hand = hand(self)
 
     def call(self, verb: Verb, *, urgent: bool = False) -> Answer[Any]:
         """Queue a verb. Its answer comes after the commit, or the reason why there is none."""
         call = self._enqueue(verb, urgent=urgent)
-        self._bell.put(None)
+        self._hand.ring()
         return call.answer
 
     def call_here(self, verb: Verb) -> Answer[Any]:
@@ -117,7 +116,7 @@ class Writer:
         """
         call = self._enqueue(verb)
         if self._is_ours():  # a signal handler, in the middle of a batch of this thread: that one goes on undisturbed
-            self._bell.put(None)
+            self._hand.ring()
             return call.answer
         try:
             try:
@@ -130,7 +129,7 @@ class Writer:
         finally:
             self._leave()  # once more: the interrupt may have hit the first one
             if not call.answer.done:
-                self._bell.put(None)
+                self._hand.ring()
         return call.answer
 
     def watch(self, changed: Callable[[frozenset[str] | None], None]) -> None:
@@ -139,14 +138,12 @@ class Writer:
 
     def is_settled(self) -> bool:
         """For a verb that runs now: could everybody write lately, so that silence means something?"""
-        return self._access.is_settled(asked_s=self._asked_s)
+        return self._access.is_settled(asked_ms=self._asked_ms)
 
     def close(self, *, timeout_s: float = 5) -> bool:
-        """Finish what is queued, then end the thread. False: it still stands in line, and goes on when it is let in."""
+        """Finish what is queued. False: it still stands in line, and goes on when it is let in."""
         self._closed = True
-        self._bell.put(None)
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._hand.close(timeout_s)
 
     def _is_ours(self) -> bool:
         return self._writing._is_owned()  # type: ignore[attr-defined,no-any-return] # as threading.Condition asks it
@@ -170,25 +167,27 @@ class Writer:
             self._refuse_waiting(closed)
         return call
 
-    def _is_waiting(self) -> bool:
+    def is_waiting(self) -> bool:
+        """See `hands.Queue`, as the two that follow."""
         return bool(self._urgent or self._others)
 
-    def _run(self) -> None:
-        while True:
-            while not self._is_waiting():
-                self._ended = self._closed
-                if self._ended and not self._is_waiting():  # whoever comes after this look sees that it has ended
-                    return
-                self._bell.get()
-            try:
-                with self._writing:
-                    self._batch(self._turnstile.turn(in_a_hurry=lambda: bool(self._urgent)))
-            except apsw.BusyError:
-                self._access.failed()
-                self._pause.wait(LOCKED_PAUSE_S)  # locked from outside; the callers' own limits decide how long
-            except Exception as error:  # whatever it is, it must not end the thread and leave every caller waiting
-                self._access.failed()
-                self._refuse_waiting(self._unavailable(error))
+    def has_ended(self) -> bool:
+        self._ended = self._closed
+        return self._ended and not self.is_waiting()  # whoever comes after this look sees that it has ended
+
+    def drain(self) -> float:
+        try:
+            self._writing.acquire()
+            self._batch(self._turnstile.turn(in_a_hurry=lambda: bool(self._urgent)))
+        except apsw.BusyError:
+            self._access.failed()
+            return LOCKED_PAUSE_S  # locked from outside; the callers' own limits decide how long
+        except Exception as error:  # whatever it is, it must not end the hand and leave every caller waiting
+            self._access.failed()
+            self._refuse_waiting(self._unavailable(error))
+        finally:
+            self._leave()
+        return 0
 
     def _next(self) -> Call | None:
         try:
@@ -203,7 +202,7 @@ class Writer:
                 announce([call.answer])
 
     def _batch(self, turn: AbstractContextManager[bool]) -> None:
-        """Run what waits, in one transaction, for at most BATCH_S."""
+        """Run what waits, in one transaction, for at most BATCH_MS."""
         self._begun = []
         try:
             self._write(turn)
@@ -217,13 +216,13 @@ class Writer:
 
     def _write(self, turn: AbstractContextManager[bool]) -> None:
         answers: list[tuple[Call, Any]] = []
-        self._asked_s = time.monotonic()
+        self._asked_ms = self._clock.boot_ms()
         with turn as is_ours:
             if not is_ours or not (self._urgent or self._others):
                 return
             tx = self._begin()
             changes = self._connection.total_changes()
-            until = time.monotonic() + BATCH_S
+            until_ms = self._clock.boot_ms() + BATCH_MS
             whole = True
             while len(answers) < BATCH_MAX and (call := self._next()) is not None:
                 self._begun.append(call)  # first: an interrupt must find whoever waits for it
@@ -233,7 +232,7 @@ class Writer:
                 if not self._connection.in_transaction:
                     whole = False
                     break
-                if time.monotonic() >= until:
+                if self._clock.boot_ms() >= until_ms:
                     break
             trip("ledger:before-commit")
             whole = whole and self._commit()
@@ -247,7 +246,7 @@ class Writer:
                 not isinstance(answer, BaseException) for _, answer in answers
             )
             if changed and whole:
-                self._access.wrote(asked_s=self._asked_s)
+                self._access.wrote(asked_ms=self._asked_ms)
         if changed:
             self._tell(frozenset(tx.about) if whole else None)
         for call, answer in answers:

@@ -37,7 +37,7 @@ async def probe(broker: Broker, clock: Clock, *, owns: bool) -> BrokerReport:
     try:
         product = await link.product()
         problems = [] if _is_new_enough(product) else [f"the broker is {product}; planrun needs RabbitMQ 3.10 or newer"]
-        took_ms = None
+        took_ms = returns = None
         try:
             await declare(link, control)
             await declare(link, lane)
@@ -45,12 +45,15 @@ async def probe(broker: Broker, clock: Clock, *, owns: bool) -> BrokerReport:
                 async with link.borrowed() as channel, asking(f"declaring {broker.topology.beat_exchange}"):
                     await channel.exchange_declare(broker.topology.beat_exchange, exchange_type="fanout", durable=True)
             took_ms = await _round_trip(link, sender, lane.name, clock)
+            returns = not await sender.send_raw(b"{}", {}, f"{lane.name}-nowhere")
+            if not returns:
+                problems.append(f"the broker at {broker} confirms what it has no queue for: answers would be lost")
             for queue in (lane, control):
                 async with link.borrowed() as channel, asking(f"deleting the queue {queue.name}"):
                     await channel.queue_delete(queue.name)
         except TransportUnavailable as error:
             problems.append(_in_words(broker, str(error)))
-        return BrokerReport(product, took_ms, tuple(problems))
+        return BrokerReport(product, took_ms, returns, tuple(problems))
     finally:
         await link.drop()
         await sender.close()

@@ -1,0 +1,127 @@
+"""`planrun sim`."""
+
+from __future__ import annotations
+
+import re
+
+from cyclopts.types import PositiveFloat, PositiveInt
+
+from planrun.cli.asking import AsJson, Flag
+from planrun.cli.exits import Exit
+from planrun.cli.printing import print_json
+from planrun.clock import SystemClock
+from planrun.core.errors import Invalid
+from planrun.sim.campaign import Campaign, Tally, run_campaign
+from planrun.sim.history import Report, run_seed
+from planrun.sim.settings import Mode
+
+
+def sim(
+    *,
+    seed: int | None = None,
+    seeds: str = "",
+    minutes: PositiveFloat | None = None,
+    jobs: PositiveInt = 8,
+    mode: Mode | None = None,
+    processes: PositiveInt = 1,
+    trace: Flag = False,
+    json: AsJson = False,
+) -> int:
+    """Run histories in which everything goes wrong, over the very code that is installed, and see whether all holds.
+
+    A seed is one history: the same one each time, on every machine. Nothing of this box is touched. Exits with 1 if
+    something did not hold, and names the seeds.
+
+    For example:
+
+      planrun sim --seed 7 --trace
+      planrun sim --seeds 1..1000
+      planrun sim --minutes 60 --processes 2
+
+    Args:
+        seed: Run this one.
+        seeds: Run these: FIRST..LAST.
+        minutes: Run seeds from 1 on, or from the first of --seeds on, for so long.
+        jobs: How many jobs are handed in.
+        mode: Only this kind of installation: a box, or a fleet. By default each seed has its own.
+        processes: How many histories run at once.
+        trace: Print what happens, line by line: when, who, what, with job, attempt and token.
+    """
+    if seed is not None and (seeds or minutes):
+        raise Invalid("--seed is one history; for many say --seeds FIRST..LAST, or --minutes")
+    if seed is not None:
+        report = run_seed(seed, jobs=jobs, mode=mode, traced=trace and not json)
+        if json:
+            print_json(_as_dict(report))
+        else:
+            _print_report(report)
+        return Exit.FAILED if report.violations else Exit.FINISHED
+    if trace:
+        raise Invalid("--trace is for one history: say which with --seed")
+    first, last = _range(seeds, minutes)
+    campaign = Campaign(first=first, last=last, minutes=minutes, jobs=jobs, mode=mode, processes=processes)
+    tally = run_campaign(campaign, SystemClock.open_system())
+    if json:
+        print_json(tally.as_dict())
+    else:
+        _print_tally(tally)
+    return Exit.FAILED if tally.failed else Exit.FINISHED
+
+
+def _range(seeds: str, minutes: float | None) -> tuple[int, int | None]:
+    """The first and the last seed; None: as far as time goes."""
+    if not seeds:
+        return 1, None if minutes else 100
+    match = re.fullmatch(r"(\d+)\.\.(\d+)", seeds)
+    if match is None or int(match[1]) > int(match[2]):
+        raise Invalid(f"--seeds {seeds}: write FIRST..LAST, such as 1..1000")
+    return int(match[1]), int(match[2])
+
+
+def _as_dict(report: Report) -> dict[str, object]:
+    tally = Tally(histories=1, steps=report.steps, lasted_s=report.lasted_s)
+    tally.counts.update({name: count for name, count in report.counts.as_dict().items() if count})
+    tally.modes[report.plan.settings.mode.value] = 1
+    if report.violations:
+        tally.failed[report.plan.seed] = [str(violation) for violation in report.violations]
+    return tally.as_dict()
+
+
+def _print_report(report: Report) -> None:
+    print(report.trace, end="")
+    settings = report.plan.settings
+    print(f"seed {report.plan.seed}: {settings.mode}, {settings.workers} workers, {len(settings.orders)} calls")
+    for act in report.plan.acts:
+        print(f"  {act}")
+    print(f"{_sum_of(report.counts.as_dict())}; {report.lasted_s:.0f} s in {report.steps} steps")
+    if not report.violations:
+        print("everything holds")
+    for violation in report.violations:
+        print(f"VIOLATION {violation}")
+
+
+def _print_tally(tally: Tally) -> None:
+    modes = ", ".join(f"{count} {mode}" for mode, count in sorted(tally.modes.items()))
+    print(f"{tally.histories} histories ({modes}): {_sum_of(tally.counts)}; {tally.lasted_s / 3600:.1f} h simulated")
+    if not tally.failed:
+        print("everything holds")
+    for seed, found in sorted(tally.failed.items()):
+        print(f"VIOLATION in seed {seed}: {found[0]}")
+        print(f"  planrun sim --seed {seed} --trace")
+
+
+def _sum_of(counts: dict[str, int]) -> str:
+    return ", ".join(f"{counts.get(name, 0)} {word}" for name, word in _WORDS.items())
+
+
+_WORDS = {
+    "jobs": "jobs",
+    "grants": "starts",
+    "losses": "lost",
+    "failures": "failed",
+    "handbacks": "handed back",
+    "refused": "late ends refused",
+    "messages": "messages",
+    "beliefs": "trusted an ended lease",
+    "commits": "commits",
+}

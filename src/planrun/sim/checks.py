@@ -1,0 +1,333 @@
+"""The oracle: what must hold after every step, and at the end. It reads raw rows and believes no shipped code.
+
+S1 … S14 and L1 … L6 are those of docs/concepts/guarantees.md and docs/internals/simulator.md. S13 is about real
+processes, and tested elsewhere. S10 is counted, not a violation: nothing that anybody sees hangs on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import apsw
+
+from planrun.client.answer import Answer
+from planrun.core.errors import PlanrunError
+from planrun.core.messages import CancelReply
+from planrun.sim.settings import Order
+
+if TYPE_CHECKING:
+    from planrun.sim.world import World
+
+ENDED = ("finished", "failed", "canceled")
+FAILURES = ("permanent", "transient", "fatal", "stalled", "overtime")
+_TOKEN = (1 << 40) - 1
+
+_JOB = """SELECT state, attempt, token, failures, max_attempts, losses, max_losses, handbacks, max_handbacks, closing,
+  incarnation FROM job WHERE job_id = ?"""
+_ATTEMPTS = "SELECT attempt, token, incarnation, outcome FROM attempt WHERE job_id = ? ORDER BY attempt"
+_RESULT = "SELECT attempt, token, status, outputs, value, error FROM result WHERE job_id = ?"
+_EVENTS = "SELECT id, job_id, what, attempt, who, detail FROM event WHERE id > ? ORDER BY id"
+
+
+class Violation(NamedTuple):
+    """Attributes:
+    rule: Such as `S2`.
+    """
+
+    rule: str
+    what: str
+    at_s: float
+
+    def __str__(self) -> str:
+        return f"{self.rule} at {self.at_s:.3f} s: {self.what}"
+
+
+class _Job(NamedTuple):
+    state: str
+    attempt: int
+    token: int | None
+    failures: int
+    max_attempts: int
+    losses: int
+    max_losses: int
+    handbacks: int
+    max_handbacks: int
+    closing: int
+    incarnation: str | None
+
+
+@dataclass
+class Counts:
+    """What a history was made of."""
+
+    commits: int = 0
+    jobs: int = 0
+    grants: int = 0
+    losses: int = 0
+    failures: int = 0
+    handbacks: int = 0
+    refused: int = 0
+    messages: int = 0
+    repeats: int = 0
+    beliefs: int = 0  # S10: a lease ended while its holder still trusted itself
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+@dataclass
+class Checks:
+    """Attributes:
+    violations: What was found; the first one ends the history.
+    visible: Digest of each object that a result names, by key.
+    bodies: What each message said when it came first, by its id.
+    """
+
+    world: World
+    violations: list[Violation] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    visible: dict[str, str] = field(default_factory=dict)
+    _jobs: dict[str, _Job] = field(default_factory=dict)
+    _tokens: dict[int, tuple[str, int]] = field(default_factory=dict)
+    _outcomes: dict[tuple[str, int], str | None] = field(default_factory=dict)
+    _results: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    bodies: dict[str, str] = field(default_factory=dict)
+    _accepted: dict[str, str] = field(default_factory=dict)
+    _answers: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    _refused: set[str] = field(default_factory=set)
+    _canceled: dict[str, bool] = field(default_factory=dict)
+    _event: int = 0
+    _reader: apsw.Connection | None = None
+
+    # --- after each step ---
+
+    def committed(self, about: Iterable[str] | None) -> None:
+        """A transaction was committed. `about`: the jobs and others that it changed; None: all may be."""
+        self.counts.commits += 1
+        names = set(self._jobs if about is None else (name for name in about if "-" in name))
+        for event_id, job_id, what, attempt, who, detail in self._rows(_EVENTS, self._event):
+            self._event = event_id
+            names.add(job_id)
+            self.counts.refused += what == "refused"
+            by = self.world.incarnations[who].name if who in self.world.incarnations else who
+            text = f"{what}{f' ({detail})' if detail else ''}{f' by {by}' if by else ''}"
+            self.world.say("ledger", text, job=job_id, attempt=attempt)
+        for job_id in sorted(names):
+            row = self._rows(_JOB, job_id)
+            if row:
+                self._job(job_id, _Job(*row[0]))
+            elif job_id in self._jobs:
+                self._say("S14", f"job {job_id} is gone")
+
+    def stored(self, key: str) -> None:
+        """An object was written or removed."""
+        expected = self.visible.get(key)
+        if expected is not None:
+            self._same(key, expected, "S9")
+
+    def announced(self, msg_id: str, body: str) -> None:
+        """A message has reached its receiver."""
+        self.counts.messages += 1
+        before = self.bodies.setdefault(msg_id, body)
+        if before is not body and before != body:
+            self._say("S2", f"message {msg_id} said two things: {before:.200} and {body:.200}")
+        said = json.loads(body)["result"]
+        job_id = said["job_id"]
+        rows = self._rows(_RESULT, job_id)
+        if not rows:
+            self._say("S6", f"job {job_id} was announced before it was settled")
+            return
+        attempt, token, status, outputs, _, _ = rows[0]
+        stands = (attempt, token, status, [each["key"] for each in json.loads(outputs)])
+        told = (said["attempt"], said.get("token"), said["state"], [each["key"] for each in said.get("outputs", ())])
+        if stands != told:
+            self._say("S6", f"job {job_id} was announced as {told}, and settled as {stands}")
+        if said["state"] == "finished":
+            if self._jobs[job_id].state == "canceled":
+                self._say("S12", f"job {job_id} was canceled, and announced as finished")
+            for each in said.get("outputs", ()):
+                self._same(each["key"], each["sha256"], "S5")
+
+    # --- what the application was told ---
+
+    def accepted(self, order: Order, job_id: str) -> None:
+        """A submit was answered."""
+        before = self._accepted.setdefault(order.name, job_id)
+        if before != job_id:
+            self._say("S14", f"call {order.name} is job {before}, and job {job_id}")
+        if not self._rows(_JOB, job_id):
+            self._say("S14", f"job {job_id} was accepted, and is not in the ledger")
+
+    def refused(self, order: Order) -> None:
+        """A submit was refused: its key is another's."""
+        self._refused.add(order.name)
+
+    def denied(self, order: Order, error: PlanrunError) -> None:
+        """Somebody who waits for a job that was accepted is told that there is none."""
+        self._say("S14", f"who waits for call {order.name} is told: {error}")
+
+    def canceled(self, job_id: str, reply: CancelReply) -> None:
+        """A cancel was answered."""
+        self._canceled[job_id] = reply.canceled or self._canceled.get(job_id, False)
+
+    def answered(self, order: Order, answer: Answer) -> None:
+        """Somebody who waited got the answer."""
+        outputs = tuple(sorted((name, file.key, file.sha256) for name, file in answer.outputs.items()))
+        told = (answer.state, answer.reason, outputs)
+        before = self._answers.setdefault(answer.job_id, told)
+        if before != told:
+            self._say("S2", f"job {answer.job_id} was answered as {before}, and as {told}")
+        self.world.answers[order.name] = answer
+        for _, key, digest in outputs:
+            self._same(key, digest, "S5")
+
+    # --- inside ---
+
+    def _job(self, job_id: str, now: _Job) -> None:
+        before = self._jobs.get(job_id)
+        self._jobs[job_id] = now
+        if before is None:
+            self.counts.jobs += 1
+        else:
+            if (
+                before.state in ENDED
+                and not before.closing
+                and (before.state, before.attempt) != (now.state, now.attempt)
+            ):
+                self._say("S1", f"job {job_id} had {before.state}, and is {now.state}")
+            if now.attempt < before.attempt:
+                self._say("S4", f"the attempt of job {job_id} went from {before.attempt} to {now.attempt}")
+        if now.failures > now.max_attempts or now.losses > now.max_losses or now.handbacks > now.max_handbacks + 1:
+            self._say("S11", f"job {job_id} is beyond its budgets: {now}")
+        if now.state == "running" and before is not None and before.state == "running" and now.token != before.token:
+            self._say("S4", f"job {job_id} went from token {before.token} to {now.token} without an end in between")
+        self._attempts(job_id)
+        if now.state in ENDED:
+            self._result(job_id, before, now)
+
+    def _attempts(self, job_id: str) -> None:
+        last = 0
+        for attempt, token, incarnation, outcome in self._rows(_ATTEMPTS, job_id):
+            if token <= last:
+                self._say("S4", f"job {job_id}: token {token} of attempt {attempt} is not above {last}")
+            last = token
+            known = self._tokens.setdefault(token, (job_id, attempt))
+            if known != (job_id, attempt):
+                self._say("S4", f"token {token} is of job {job_id} attempt {attempt}, and of {known}")
+            if (job_id, attempt) not in self._outcomes:
+                self.counts.grants += 1
+                self._outcomes[job_id, attempt] = None
+            if outcome is not None and self._outcomes[job_id, attempt] is None:
+                self._outcomes[job_id, attempt] = outcome
+                self.counts.failures += outcome in FAILURES
+                self.counts.handbacks += outcome == "released"
+                if outcome == "lost":
+                    self.counts.losses += 1
+                    self.counts.beliefs += self.world.trusts_itself(incarnation, token)
+
+    def _result(self, job_id: str, before: _Job | None, now: _Job) -> None:
+        rows = self._rows(_RESULT, job_id)
+        if not rows:
+            if now.state == "finished":
+                self._say("S1", f"job {job_id} has finished without a result")
+            return
+        row = rows[0]
+        known = self._results.get(job_id)
+        if known is not None:
+            if known != row and not now.closing:
+                self._say("S1", f"the result of job {job_id} was {known}, and is {row}")
+            return
+        self._results[job_id] = row
+        attempt, token, status, outputs, _, _ = row
+        if status == "finished" and (before is None or before.state != "running" or before.token != token):
+            self._say("S7", f"job {job_id} was settled by token {token & _TOKEN}, which did not hold it: {before}")
+        for each in json.loads(outputs):
+            if f"/{attempt}-{token:x}/" not in each["key"]:
+                self._say("S8", f"job {job_id} was won by token {token & _TOKEN}, and names {each['key']}")
+            self.visible[each["key"]] = each["sha256"]
+            self._same(each["key"], each["sha256"], "S5")
+
+    def _same(self, key: str, digest: str, rule: str) -> None:
+        data = self.world.store.objects.get(key)
+        if data is None:
+            self._say(rule, f"{key} is not in the store")
+        elif hashlib.sha256(data).hexdigest() != digest:
+            self._say(rule, f"{key} holds other bytes than the result says")
+
+    def _say(self, rule: str, what: str) -> None:
+        self.violations.append(Violation(rule, what, self.world.loop.now_s))
+        self.world.say("oracle", f"VIOLATION {rule}: {what}")
+
+    def _rows(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
+        if self._reader is None:
+            self._reader = apsw.Connection(str(self.world.disk.path), flags=apsw.SQLITE_OPEN_READWRITE)
+            self._reader.pragma("query_only", "on")
+        return self._reader.execute(text, values).fetchall()
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    # --- at the end ---
+
+    def is_at_rest(self) -> bool:
+        """Has all ended that was asked for, and was it said?"""
+        world = self.world
+        orders = world.settings.orders
+        if any(order.name not in self._accepted and order.name not in self._refused for order in orders):
+            return False
+        if any(job.state not in ENDED or job.closing for job in self._jobs.values()):
+            return False
+        if any(order.waits and order.name not in world.answers for order in orders if order.name in self._accepted):
+            return False
+        return not self._rows("SELECT 1 FROM outbox WHERE confirmed = 0 LIMIT 1")
+
+    def at_end(self) -> None:
+        """What must hold once everybody had time enough."""
+        world = self.world
+        for order in world.settings.orders:
+            if order.name in self._refused:
+                continue
+            job_id = self._accepted.get(order.name)
+            if job_id is None:
+                self._say("L1", f"call {order.name} was never answered")
+                continue
+            state = self._jobs[job_id].state if job_id in self._jobs else "gone"
+            if state not in ENDED:
+                self._say("L1", f"job {job_id} of call {order.name} is {state}")
+            elif order.waits and order.name not in world.answers:
+                self._say("L1", f"who waits for call {order.name}, job {job_id}, has heard nothing")
+        for job_id, was_canceled in self._canceled.items():
+            if was_canceled and self._jobs[job_id].state != "canceled":
+                self._say("S12", f"job {job_id} was canceled, and is {self._jobs[job_id].state}")
+        self._messages_at_end()
+        self._budgets_at_end()
+        for job_id, token in self._rows("SELECT job_id, token FROM job WHERE state = 'running'"):
+            self._say("L3", f"job {job_id} is still held, by token {token & _TOKEN}")
+
+    def _messages_at_end(self) -> None:
+        acts = self.world.receiver.acts
+        owed = {f"{job}:{route}" for job, route in self._rows("SELECT job_id, route FROM subscriber")}
+        for msg_id, confirmed in self._rows("SELECT msg_id, confirmed FROM outbox"):
+            if not confirmed:
+                self._say("L2", f"{msg_id} is still owed")
+            if confirmed and acts.get(msg_id, 0) != 1:
+                self._say("S3", f"{msg_id} is confirmed, and was acted upon {acts.get(msg_id, 0)} times")
+        said = {msg_id for (msg_id,) in self._rows("SELECT msg_id FROM outbox")}
+        if len(owed) != len(said):
+            self._say("L2", f"{len(owed)} subscribers, and {len(said)} messages")
+        for msg_id in acts:
+            if msg_id not in said:
+                self._say("S2", f"{msg_id} was announced, and nobody owes it")
+
+    def _budgets_at_end(self) -> None:
+        for job_id, job in self._jobs.items():
+            outcomes = [outcome for (of, _), outcome in self._outcomes.items() if of == job_id]
+            spent = (sum(each in FAILURES for each in outcomes), outcomes.count("lost"))
+            if spent != (job.failures, job.losses):
+                self._say("S11", f"job {job_id} had {spent} failures and losses, and counts {job}")

@@ -1,0 +1,197 @@
+"""The disk of a simulated box: one ledger's file, the turn of those who write it, and the bells that they ring."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import apsw
+
+from planrun.core.errors import LedgerBusy
+from planrun.ledger.hands import Bell, Hands, Queue
+from planrun.sim.actor import Actor
+from planrun.sim.loop import SimLoop
+from planrun.wiring import upgrade_ledger
+
+LEDGER_UUID = "51700000-0000-4000-8000-000000000000"
+COMMIT = "ledger:before-commit"
+BELL_S = 0.0005  # from a commit to whoever waits for it
+
+
+class Disk:
+    """Attributes:
+    path: Of the ledger's file.
+    commit_s: How long a writer waits before its next transaction is written; changes with the weather.
+    on_commit: Called after each commit, with what it was about.
+    stops_at: Is this actor to be stopped at such a place? Asked before a transaction begins.
+    """
+
+    def __init__(self, loop: SimLoop, folder: Path, *, commit_s: Callable[[], float]) -> None:
+        self.path = folder / "ledger.db"
+        shutil.copyfile(_template(), self.path)
+        self.commit_s = commit_s
+        self.on_commit: Callable[[Iterable[str] | None], None] = lambda about: None
+        self.stops_at: Callable[[Actor, str], bool] = lambda actor, place: False
+        self.bells: list[SimBells] = []
+        self.holder: SimHand | None = None
+        self.line: list[SimHand] = []
+        self._loop = loop
+
+    def hands(self, actor: Actor) -> Hands:
+        """What a process on this box opens the ledger with."""
+        return Hands(
+            hand=lambda writer: SimHand(self, actor, writer),
+            turn=lambda path: SimTurn(),
+            bells=lambda path, folder: SimBells(self, actor),
+        )
+
+    def ring(self, about: Iterable[str] | None) -> None:
+        """Something was committed: tell whoever listens, and everybody who waits, a moment later."""
+        names = None if about is None else frozenset(about)
+        self.on_commit(names)
+        for bells in self.bells:
+            bells.told(names)
+
+    def run(self, hand: SimHand) -> None:
+        """Let one writer have its turn."""
+        self.holder = hand
+        if self.stops_at(hand.actor, COMMIT):
+            self._loop.in_thread(lambda: self._write(hand))
+        else:
+            self._write(hand)
+
+    def let_go(self, hand: SimHand) -> None:
+        """Its turn is over, or it is dead: the system lets go of its locks."""
+        if hand in self.line:
+            self.line.remove(hand)
+        if self.holder is hand:
+            self.holder = None
+            if self.line:
+                following = self.line.pop(0)
+                following.actor.soon(following.drain)
+
+    def _write(self, hand: SimHand) -> None:
+        try:
+            hand.write()
+        finally:
+            self.let_go(hand)
+
+
+class SimHand:
+    """Drains one writer, as callbacks of its actor. Implements `planrun.ledger.hands.Hand`."""
+
+    def __init__(self, disk: Disk, actor: Actor, writer: Queue) -> None:
+        self.actor = actor
+        self._disk = disk
+        self._writer = writer
+        self._is_rung = False
+        actor.at_crash.append(lambda: disk.let_go(self))
+
+    def ring(self) -> None:
+        if not self._is_rung:
+            self._is_rung = True
+            self.actor.later(self._disk.commit_s(), self.drain)
+
+    def drain(self) -> None:
+        if self._disk.holder is None:
+            self._disk.run(self)
+        else:
+            self._disk.line.append(self)
+
+    def write(self) -> None:
+        self._is_rung = False
+        pause_s = self._writer.drain()
+        if self._writer.is_waiting():
+            self._is_rung = True
+            self.actor.later(pause_s, self.drain)
+
+    def close(self, timeout_s: float) -> bool:
+        while self._writer.is_waiting() and not self.actor.is_dead:
+            self._writer.drain()
+        self._writer.has_ended()
+        return True
+
+
+class SimTurn:
+    """The hand has the turn before it drains: here nothing waits. Implements `planrun.ledger.hands.Turn`."""
+
+    @contextmanager
+    def turn(self, *, wait_s: float | None = None, in_a_hurry: object = None) -> Iterator[bool]:
+        yield True
+
+    @contextmanager
+    def turn_if_free(self) -> Iterator[bool]:
+        yield True
+
+    def pass_on(self) -> None:
+        pass
+
+    def busy(self, waited_s: float) -> LedgerBusy:
+        return LedgerBusy(f"another process has held the write lock for {waited_s:g} s; nothing was done", holder_pid=0)
+
+    def close(self) -> None:
+        pass
+
+
+class SimBells:
+    """What one process hears of the commits of all. Implements `planrun.ledger.hands.Bells`."""
+
+    def __init__(self, disk: Disk, actor: Actor) -> None:
+        self._disk = disk
+        self._actor = actor
+        self._all = Bell(0)
+        self._about: dict[str, Bell] = {}
+        disk.bells.append(self)
+        actor.at_crash.append(self.close)
+
+    def touch(self, about: Iterable[str] | None) -> None:
+        self._disk.ring(about)
+
+    def told(self, about: frozenset[str] | None) -> None:
+        """From whoever has committed."""
+        self._actor.later(BELL_S, self._ring, about)
+
+    async def changed(self, *, timeout_s: float, about: str | None = None) -> None:
+        bell = self._all if about is None else self._about.setdefault(about, Bell(0))
+        await bell.wait(timeout_s)
+
+    def close(self) -> None:
+        if self in self._disk.bells:
+            self._disk.bells.remove(self)
+
+    def _ring(self, about: frozenset[str] | None) -> None:
+        self._all.ring()
+        for name, bell in self._about.items():
+            if about is None or name in about:
+                bell.ring()
+
+
+@cache
+def _template() -> Path:
+    """An empty ledger, made once per process: a history copies it instead of running the migrations."""
+    path = scratch() / "template.db"
+    upgrade_ledger(f"sqlite:///{path}", backup=None)
+    connection = apsw.Connection(str(path))
+    set_meta = (resources.files("planrun.ledger") / "sql" / "sqlite" / "set_meta.sql").read_text()
+    connection.execute(set_meta, {"k": "ledger_uuid", "v": LEDGER_UUID})
+    connection.pragma("wal_checkpoint", "truncate")
+    connection.close()
+    return path
+
+
+@cache
+def scratch() -> Path:
+    """Where this process keeps the files of its histories: in memory where the system has such a folder."""
+    memory = Path("/dev/shm")
+    root = memory if memory.is_dir() else Path(tempfile.gettempdir())
+    folder = tempfile.TemporaryDirectory(prefix="planrun-sim-", dir=root)
+    _KEPT.append(folder)
+    return Path(folder.name)
+
+
+_KEPT: list[tempfile.TemporaryDirectory[str]] = []  # removed when the process ends

@@ -1,0 +1,298 @@
+"""The parties of a simulated world, made of the shipped code: workers on one box, an application, a receiver."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from planrun.client.async_client import AsyncClient
+from planrun.config import place_of
+from planrun.core.errors import Conflict, LedgerUnavailable, PlanrunError, ResultGone, UnknownJob, WaitTimeout
+from planrun.core.messages import Handler, Message, WorkerRow
+from planrun.inbox import read
+from planrun.lockfile import WorkerLock
+from planrun.orchestrator.webhook import NotAccepted
+from planrun.sim.actor import Actor, Hardware
+from planrun.sim.clock import SimClock
+from planrun.sim.jobs import KINDS, SimPool
+from planrun.sim.net import NoReply, NoWay
+from planrun.sim.settings import Order
+from planrun.transport.contract import WorkerTransport
+from planrun.wiring import open_ledger, open_transport
+from planrun.wiring.ground import Ground
+from planrun.wiring.worker import Post, man
+from planrun.worker.catalog import Catalog
+from planrun.worker.gates import Gates
+from planrun.worker.options import WorkerOptions
+from planrun.worker.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from planrun.sim.world import World
+
+ASK_AGAIN_S = 2.0
+WAIT_S = 60.0
+
+
+class Machine:
+    """A party with one process, which is started again when it ends.
+
+    Attributes:
+        actor: The process that lives; None: none does.
+        is_wanted: Shall there be one?
+    """
+
+    def __init__(self, world: World, name: str, hardware: Hardware) -> None:
+        self.world = world
+        self.name = name
+        self.hardware = hardware
+        self.actor: Actor | None = None
+        self.is_wanted = True
+        self._ids = world.chance_of(f"{name} ids")
+        self._beside: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Start its process, if it has none."""
+        if self.actor is None and self.is_wanted:
+            self.actor = self.world.loop.add(self.name, self.hardware)
+            self.actor.spawn(self._run(self.actor))
+
+    def crash(self) -> None:
+        """Its process dies on the spot, and is started again after a while."""
+        actor, self.actor = self.actor, None
+        if actor is not None:
+            self.world.say(self.name, "crashes")
+            self.world.loop.crash(actor)
+        self.world.loop.world.later(self.world.settings.restart_s, self.start)
+
+    def clock(self) -> SimClock:
+        return SimClock(self.hardware, self._ids)
+
+    async def _run(self, actor: Actor) -> None:
+        try:
+            await self.main(actor)
+        except PlanrunError as error:
+            self.world.say(self.name, f"ends: {error}")
+        except Exception as error:
+            self.world.loop.mishaps.append(f"{self.name}: {error!r}: {traceback.format_exc()}")
+        if self.actor is actor:
+            self.actor = None
+            self.world.loop.world.later(self.world.settings.restart_s, self.start)
+            self.world.loop.crash(actor)
+
+    async def main(self, actor: Actor) -> None:
+        """What its process does."""
+        raise NotImplementedError
+
+
+class BoxWorker(Machine):
+    """A worker process on the box of the ledger's file.
+
+    Attributes:
+        supervisor: While it works.
+        incarnation: Of the process that lives or lived last.
+    """
+
+    supervisor: Supervisor | None = None
+    incarnation = ""
+
+    async def main(self, actor: Actor) -> None:
+        world, clock, url = self.world, self.clock(), self.world.url
+        place = place_of(url)
+        ledger = open_ledger(url, clock=clock, hands=world.disk.hands(actor))
+        world.opened.append(ledger)
+        lock = WorkerLock.acquire(place.workers, clock.new_id())
+        row = self.row(lock, lock_file=str(lock.path))
+        gates = Gates(
+            scratch=place.scratch, store=None, incarnation=lock.path.name, slots=row.slots, disk_free_bytes_min=0
+        )
+        releasing: list[Callable[[], None]] = [gates.close, lambda: os.close(lock.fd)]
+        actor.at_crash += releasing
+        ground = Ground(ledger, world.store)
+        transport: WorkerTransport = open_transport(ledger, clock, row)
+        post = Post(
+            place=place,
+            clock=clock,
+            ground=ground,
+            lock=lock,
+            row=row,
+            catalog=Catalog(KINDS, row.handlers, ()),
+            scratch=place.scratch,
+            gates=gates,
+            processes=SimPool(world.start_s, world.settings.deed_of, world.bytes_of),
+            transport=transport,
+            clear=lambda incarnation: None,
+            environment={},
+            webhooks=Sender(world, self),
+        )
+        try:
+            async with man(post, self.options()) as self.supervisor:
+                world.say(self.name, f"starts, incarnation {row.incarnation[:6]}")
+                code = await self.supervisor.serve()
+                world.say(self.name, f"has ended with {code}")
+        finally:
+            self.supervisor = None
+            if not actor.is_dead:
+                actor.at_crash = [each for each in actor.at_crash if each not in releasing]  # it has let go
+        await ledger.close()
+
+    def deploy(self) -> None:
+        """SIGTERM."""
+        if self.supervisor is not None and self.actor is not None:
+            self.world.say(self.name, "is told to end")
+            self.actor.soon(self.supervisor.drain)
+
+    def options(self) -> WorkerOptions:
+        settings = self.world.settings
+        return WorkerOptions(
+            modules=("sim",),
+            name=self.name,
+            slots=settings.slots,
+            lease_s=settings.lease_s,
+            proof_of_death=settings.proof_of_death,
+            drain_grace_s=settings.drain_grace_s,
+            gc_grace_s=60,
+            disk_free_bytes_min=0,
+        )
+
+    def row(self, lock: WorkerLock, *, lock_file: str) -> WorkerRow:
+        self.incarnation = lock.path.name
+        self.world.incarnations[self.incarnation] = self
+        return WorkerRow(
+            incarnation=self.incarnation,
+            name=self.name,
+            host=self.hardware.name,
+            slots=self.world.settings.slots,
+            handlers=tuple(Handler(kind=kind.kind, version=kind.version) for kind in KINDS),
+            lock_file=lock_file,
+            lock_device=lock.device,
+            lock_inode=lock.inode,
+        )
+
+
+class Sender:
+    """Sends webhooks over the simulated network. Implements `planrun.orchestrator.outbox.Webhooks`."""
+
+    def __init__(self, world: World, machine: Machine) -> None:
+        self._world = world
+        self._machine = machine
+
+    async def send(self, url: str, message: Message, *, wall_ms: int) -> None:
+        receiver = self._world.receiver
+
+        async def take() -> None:
+            receiver.take(message.msg_id, message.body)
+
+        try:
+            await self._world.net.ask(
+                self._machine.name, receiver.name, "answer", lambda: receiver.actor, take, patience_s=8
+            )
+        except (NoWay, NoReply) as error:
+            raise NotAccepted(str(error)) from None
+
+    async def close(self) -> None:
+        pass
+
+
+class Receiver(Machine):
+    """The application's end of its answers: remembers durably on what it has acted.
+
+    Attributes:
+        acts: How often it acted on each message.
+    """
+
+    def __init__(self, world: World, name: str, hardware: Hardware) -> None:
+        super().__init__(world, name, hardware)
+        self.acts: dict[str, int] = {}
+        self._seen: set[str] = set()
+
+    def take(self, msg_id: str, body: str) -> None:
+        """One message has arrived, perhaps not for the first time."""
+        self.world.checks.announced(msg_id, body)
+        is_new = msg_id not in self._seen
+        received = read(body)
+        self.world.say(
+            self.name,
+            f"{'acts on' if is_new else 'has seen'} the answer {received.result.state}",
+            job=received.result.job_id,
+            attempt=received.result.attempt,
+            token=received.result.token,
+        )
+        if is_new:
+            self._seen.add(msg_id)
+            self.acts[msg_id] = self.acts.get(msg_id, 0) + 1
+
+    async def main(self, actor: Actor) -> None:
+        await asyncio.Event().wait()
+
+
+class App(Machine):
+    """The application: hands jobs in, waits, cancels. What it does survives its own crashes: it asks again."""
+
+    async def main(self, actor: Actor) -> None:
+        world, clock = self.world, self.clock()
+        ledger = open_ledger(world.url, clock=clock, hands=world.disk.hands(actor), wait_s=10)
+        world.opened.append(ledger)
+        client = AsyncClient.over(ledger, world.store, url=world.url, clock=clock)
+        async with asyncio.TaskGroup() as tasks:
+            for order in world.settings.orders:
+                tasks.create_task(self._follow(client, order))
+        await asyncio.Event().wait()
+
+    async def _follow(self, client: AsyncClient, order: Order) -> None:
+        world = self.world
+        await asyncio.sleep(max(0.0, order.at_s - world.loop.now_s))
+        job_id = await self._submit(client, order)
+        if job_id is None:
+            return
+        if order.cancel_after_s is not None:
+            self._beside.add(asyncio.create_task(self._cancel(client, order, job_id)))
+        while order.waits and order.name not in world.answers:
+            try:
+                answer = await client.wait(job_id, timeout_s=WAIT_S)
+            except (WaitTimeout, LedgerUnavailable):
+                await asyncio.sleep(ASK_AGAIN_S)
+            except (UnknownJob, ResultGone) as error:
+                world.checks.denied(order, error)
+                return
+            else:
+                world.checks.answered(order, answer)
+
+    async def _submit(self, client: AsyncClient, order: Order) -> str | None:
+        world = self.world
+        while True:
+            try:
+                handle = await client.submit(
+                    order.kind,
+                    params={"n": order.n},
+                    request_id=f"call-{order.name}",
+                    key=order.key,
+                    priority=order.priority,
+                    delay_s=order.delay_s,
+                    deadline_s=order.deadline_s,
+                    max_attempts=order.max_attempts,
+                    subscribers=[f"webhook:http://{order.name}-{each}" for each in range(order.routes)],
+                )
+            except Conflict as error:
+                world.say(self.name, f"is refused: {error}")
+                world.checks.refused(order)
+                return None
+            except LedgerUnavailable:
+                await asyncio.sleep(ASK_AGAIN_S)
+            else:
+                world.say(self.name, f"has handed in {order.name} ({handle.disposition})", job=handle.id)
+                world.checks.accepted(order, handle.id)
+                return handle.id
+
+    async def _cancel(self, client: AsyncClient, order: Order, job_id: str) -> None:
+        assert order.cancel_after_s is not None
+        await asyncio.sleep(order.cancel_after_s)
+        while True:
+            with suppress(LedgerUnavailable):
+                reply = await client.cancel(job_id, who=self.name, why="as told")
+                self.world.checks.canceled(job_id, reply)
+                return
+            await asyncio.sleep(ASK_AGAIN_S)

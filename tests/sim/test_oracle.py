@@ -1,0 +1,95 @@
+"""Tests of the tests: what is planted in the world, behind the code's back, the oracle finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import apsw
+import pytest
+
+from planrun.sim.settings import Order, Settings
+from planrun.sim.world import World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    orders = tuple(Order(n=n, at_s=n / 2) for n in range(1, 4))
+    with World(1, Settings(orders=orders, workers=2, lease_s=10)) as world:
+        yield world
+
+
+def behind_its_back(world: World, statement: str) -> None:
+    connection = apsw.Connection(str(world.disk.path))
+    connection.execute(statement)
+    connection.close()
+
+
+def rules(world: World) -> set[str]:
+    return {violation.rule for violation in world.checks.violations}
+
+
+def test_nothing_is_found_where_nothing_is_wrong(world: World) -> None:
+    world.run()
+
+    assert rules(world) == set()
+    assert world.checks.counts.jobs == world.checks.counts.messages == 3
+
+
+def test_a_job_that_was_lost_is_found(world: World) -> None:
+    world.run(until_s=2.1)
+    behind_its_back(world, "DELETE FROM job WHERE state = 'queued'")
+    world.run()
+
+    assert rules(world) & {"L1", "S14"}
+
+
+def test_a_second_message_that_says_something_else_is_found(world: World) -> None:
+    world.run(until_s=9)
+    msg_id = next(iter(world.receiver.acts))
+    body = world.checks.bodies[msg_id]
+    world.receiver.take(msg_id, body.replace('"state":"finished"', '"state":"canceled"'))
+    world.run()
+
+    assert "S2" in rules(world)
+
+
+def test_a_message_of_a_job_that_has_not_ended_is_found(world: World) -> None:
+    world.run(until_s=9)
+    body = next(iter(world.checks.bodies.values()))
+    behind_its_back(world, "DELETE FROM result")
+    world.receiver.take("result:x", body)
+
+    assert "S6" in rules(world)
+
+
+def test_a_byte_that_was_overwritten_is_found(world: World) -> None:
+    world.run(until_s=9)
+    world.store._write(next(iter(world.checks.visible)), b"other bytes")
+
+    assert "S9" in rules(world)
+
+
+def test_an_answer_that_was_acted_upon_twice_is_found(world: World) -> None:
+    world.run(until_s=9)
+    world.receiver.acts[next(iter(world.receiver.acts))] += 1
+    world.run()
+
+    assert "S3" in rules(world)
+
+
+def test_an_ended_job_that_changes_is_found(world: World) -> None:
+    world.run(until_s=9)
+    behind_its_back(world, "DROP TRIGGER job_frozen")
+    behind_its_back(world, "UPDATE job SET state = 'canceled' WHERE state = 'finished'")
+    world.checks.committed(None)
+
+    assert "S1" in rules(world)
+
+
+def test_a_job_that_nobody_runs_is_found(world: World) -> None:
+    for name in ("w1", "w2"):
+        world.machines[name].is_wanted = False
+        world.crash(name, at_s=2)
+    world.run()
+
+    assert "L1" in rules(world)

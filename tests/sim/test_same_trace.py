@@ -1,0 +1,33 @@
+"""A seed is one history: on every machine, in every folder, whatever a process hashes its texts with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SEEDS = (3, 6, 13, 18)
+
+
+def told(seed: int, folder: Path, hash_seed: str) -> str:
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("planrun"), "sim", "--seed", str(seed), "--trace"],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "TMPDIR": str(folder)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_same_seed_gives_the_same_trace_byte_for_byte(seed: int, tmp_path: Path) -> None:
+    first, second = told(seed, tmp_path / "one", "1"), told(seed, tmp_path / "another", "2")
+
+    assert "granted" in first
+    assert second == first
