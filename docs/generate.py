@@ -247,6 +247,16 @@ def http_problems() -> str:
     return table(("type", "status", "title"), rows)
 
 
+def scenarios() -> str:
+    """Every test of a scenario, by its id: its name says what must come of it."""
+    tests = [
+        (match[1].upper(), match[2].replace("_", " "), f"`{file.name}`")
+        for file in sorted((DOCS.parent / "tests" / "sim").glob("test_scenarios_*.py"))
+        for match in re.finditer(r"^def test_([a-g]\d+)_(\w+)\(", file.read_text("utf-8"), re.MULTILINE)
+    ]
+    return table(("id", "what must hold", "test"), sorted(tests, key=lambda row: (row[0][0], int(row[0][1:]))))
+
+
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [heads, tuple("---" for _ in heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -307,6 +317,8 @@ JSON: Mapping[str, str] = {
     "gc": "`gone`: list of paths and keys",
     "sim": "`histories`, `steps`, `simulated_s`, `modes`, `counts`, `failed`: list of `seed` and `violations`",
     "check": "`ok`, what was found, `problems`: list of sentences",
+    "lab": "`settings`, `sentence`, `tone`, `tally`, `points` (what happened), `spans` (what lasted), `link`, "
+    "`command`; times in ms of the run",
     "verify": "`ok`, `held`, `verdict`, `count`: numbers, `wrongs`: list of `what`, `job` and `why`, "
     "`done`: faults by name, `not_tried`: list of sentences, `found` and `problems` as of `planrun check`, "
     "`seed`, `namespace`, `seconds` and more of the run",
@@ -329,6 +341,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "http-problems": http_problems,
     "json-verbs": json_verbs,
     "json-shapes": json_shapes,
+    "scenarios": scenarios,
 }
 
 

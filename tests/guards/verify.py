@@ -6,6 +6,7 @@ from .fences import Fence
 
 OBSERVER = "tests/verify/test_observer.py"
 FOUND = f"{OBSERVER}::test_what_is_planted_is_found"
+CREW = "tests/verify/test_crew.py"
 RUN = "tests/e2e/test_verify.py"
 VERIFY = [
     Fence(
@@ -58,11 +59,32 @@ VERIFY = [
         (f"{RUN}::test_a_namespace_in_use_is_refused_and_so_is_a_span_that_is_none",),
     ),
     Fence(
+        "nobody is frozen with the turn to write of others",
+        "verify/crew.py",
+        "if not self._holds_others_up():",
+        "if True:",
+        (f"{CREW}::test_nobody_is_left_frozen_with_the_turn_to_write_of_others",),
+    ),
+    Fence(
+        "the last worker that is well is left alone",
+        "verify/crew.py",
+        "(len(fit) < 2 and strike.blow is not Blow.JOB)",
+        "not fit",
+        (f"{CREW}::test_the_last_one_that_is_well_is_left_alone",),
+    ),
+    Fence(
         "a worker that only sweeps announces nothing",
         "wiring/worker.py",
         "if options.only_sweeps:",
         "if False:",
         (f"{RUN}::test_a_short_run_holds_and_leaves_the_jobs_of_others_alone",),
+    ),
+    Fence(
+        "a worker that only sweeps fails no jobs of others",
+        "orchestrator/sweeper.py",
+        "        if self._ends_unsupported:",
+        "        if True:",
+        ("tests/orchestrator/test_sweeper.py::test_a_sweeper_that_may_not_judge_fails_no_jobs_of_others",),
     ),
     Fence(
         "workers of a run end with it",

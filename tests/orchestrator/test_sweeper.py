@@ -120,6 +120,14 @@ async def test_jobs_that_came_to_a_cold_fleet_are_judged_once_it_is_warm(ledger:
     assert judged == ["end_unsupported 0 to 30000"] * 2 + ["end_unsupported 3600000"]
 
 
+async def test_a_sweeper_that_may_not_judge_fails_no_jobs_of_others(ledger: FakeLedger) -> None:
+    sweeper = Sweeper(ledger.port, ends_unsupported=False)
+    for at_s in range(0, 301, 5):
+        await sweeper.tick(ledger.boot_ms + at_s * 1000)
+
+    assert "end_unsupported 3600000" not in ledger.asked
+
+
 async def test_a_dead_holder_is_buried_and_a_living_one_followed(ledger: FakeLedger, tmp_path: Path) -> None:
     dead, living = WorkerLock.acquire(tmp_path, "dead"), WorkerLock.acquire(tmp_path, "living")
     ledger.holders = (holder_of(dead), holder_of(living))

@@ -61,7 +61,8 @@ def copy(*, msg_id: str = "m1", attempt: int = 2, note: str = "") -> Copy:
 def story(*, refuses: bool = False, cancel_after_s: float | None = None) -> Story:
     """A job that was taken over once, and whose story is whole."""
     ask = Ask(0, 0.0, Way.KEYED, 1.0, 100, refuses, cancel_after_s)
-    made = Story(ask, job_ids={"j1"}, submits=3, told=[answered(), answered()], wins=1, owes_message=True)
+    made = Story(ask, job_ids={"j1"}, submits=3, told=[answered(), answered()], owes_message=True)
+    made.outcomes = ["lost", "success"]
     made.copies = [copy(), copy()]
     for _ in range(2):
         made.saw_bytes(KEY, BYTES)
@@ -78,7 +79,7 @@ def test_a_whole_story_is_counted_and_nothing_is_wrong_with_it() -> None:
     assert wrongs == []
     assert (count.jobs, count.submits, count.starts, count.takeovers) == (1, 3, 2, 1)
     assert (count.results, count.messages, count.repeats) == (1, 1, 1)
-    assert count.ended == {"finished": 1}
+    assert (count.ended, count.outcomes) == ({"finished": 1}, {"lost": 1, "success": 1})
     assert (count.lost, count.doubled, count.overwritten, count.wrong) == (0, 0, 0, 0)
 
 
@@ -90,7 +91,7 @@ PLANTED: dict[str, tuple[str, Callable[[Story], object]]] = {
     "a second answer for another who asked": ("doubled", lambda one: one.told.append(answered(attempt=1))),
     "a second message for the same subscriber": ("doubled", lambda one: one.copies.append(copy(msg_id="m2"))),
     "the message again, with other bytes": ("doubled", lambda one: one.copies.append(copy(note="!"))),
-    "two winning attempts": ("doubled", lambda one: setattr(one, "wins", 2)),
+    "two winning attempts": ("doubled", lambda one: one.outcomes.append("success")),
     "a byte that was overwritten": ("overwritten", lambda one: one.saw_bytes(KEY, BYTES[:-1] + b"!")),
 }
 

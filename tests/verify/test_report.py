@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from planrun.core.life import Outcome
 from planrun.verify.observer import Count, Wrong
-from planrun.verify.report import Report
+from planrun.verify.report import OUTCOMES, Report
 
 COUNT = Count(
     jobs=20,
@@ -16,6 +17,7 @@ COUNT = Count(
     messages=20,
     repeats=1,
     ended={"finished": 18, "canceled": 2},
+    outcomes={"success": 18, "lost": 9, "canceled": 2},
     lost=0,
     doubled=0,
     overwritten=0,
@@ -65,5 +67,10 @@ def test_every_number_says_what_it_counts() -> None:
     assert done["workers frozen past their lease"] == "2"
     assert "workers cut off the network" not in done
     assert came["messages"] == "20, one for each job; 1 came again, equal"
+    assert came["attempts"] == "18 succeeded, 9 lost with a worker that was killed or silent, 2 canceled"
     assert came["lost"].startswith("0 jobs without an end")
     assert "messages" not in dict(replace(HELD, tells=False).what_came())
+
+
+def test_every_end_of_an_attempt_has_its_words() -> None:
+    assert set(OUTCOMES) == set(Outcome)

@@ -31,6 +31,7 @@ LEASE_S = 3.0
 READY_S = 60.0
 LEAVES_WITHIN_S = 20.0
 LOOK_EVERY_S = 0.1
+TURN_LOOKS, TURN_LOOK_S = 20, 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Crew:
         options: Mapping[str, Any],
         environment: Mapping[str, str],
         ready: Callable[[], Awaitable[set[str]]],
+        holds_others_up: Callable[[], bool],
         clock: Clock,
     ) -> None:
         """
@@ -83,6 +85,7 @@ class Crew:
             options: Of every worker, beside its name.
             environment: The same, beside what its post adds.
             ready: Names of the workers that the ledger calls ready.
+            holds_others_up: Does somebody write to a ledger that others use, too? Nobody is left frozen with that.
         """
         self._posts = posts
         self._name = name
@@ -91,6 +94,7 @@ class Crew:
         self._options = {"slots": SLOTS, "lease_s": LEASE_S, **options}
         self._environment = environment
         self._ready = ready
+        self._holds_others_up = holds_others_up
         self._clock = clock
         self._workers: list[WorkerProcess] = []
         self._started = 0
@@ -232,12 +236,23 @@ class Crew:
 
     async def _freeze(self, worker: WorkerProcess, seconds: float) -> None:
         worker.is_hurt = True
-        worker.process.send_signal(signal.SIGSTOP)
         try:
+            await self._stop(worker)
             await self._clock.sleep(seconds)
         finally:
             worker.process.send_signal(signal.SIGCONT)
             worker.is_hurt = False
+
+    async def _stop(self, worker: WorkerProcess) -> None:
+        """Once it does not have the turn to write; whoever else has it passes it on within a moment."""
+        while True:
+            worker.process.send_signal(signal.SIGSTOP)
+            for _ in range(TURN_LOOKS):
+                if not self._holds_others_up():
+                    return
+                await self._clock.sleep(TURN_LOOK_S)
+            worker.process.send_signal(signal.SIGCONT)
+            await self._clock.sleep(TURN_LOOK_S)
 
     async def _deploy(self, worker: WorkerProcess) -> None:
         """As a careful deploy does it: the next one stands before this one goes."""

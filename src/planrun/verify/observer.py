@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from planrun.client import Answer
-from planrun.core.life import Reason, State
+from planrun.core.life import Outcome, Reason, State
 from planrun.core.messages import Result
 from planrun.verify.plan import Ask
 
@@ -54,7 +54,7 @@ class Story:
         job_ids: Every id that a client was given for it.
         submits: How often it was handed in.
         told: The answers, as each client that asked was told.
-        wins: How many of its attempts the ledger calls successful.
+        outcomes: How the ledger says that its attempts ended.
         owes_message: Somebody subscribed to its answer.
         read: By key, what lay in the store: digests of the bytes, in the order in which they were read. None: nothing.
         heads: By key, the first line of the file: which attempt wrote it.
@@ -64,7 +64,7 @@ class Story:
     job_ids: set[str] = field(default_factory=set)
     submits: int = 0
     told: list[Answer] = field(default_factory=list)
-    wins: int = 0
+    outcomes: list[str] = field(default_factory=list)
     owes_message: bool = False
     copies: list[Copy] = field(default_factory=list)
     read: dict[str, list[str | None]] = field(default_factory=dict)
@@ -104,6 +104,7 @@ class Count:
     messages: That arrived, each counted once.
     repeats: Further copies of them, equal to the first.
     ended: Jobs by how they ended.
+    outcomes: Attempts by how they ended, as the ledger says it.
     lost, doubled, overwritten, wrong: Of each, how many jobs.
     """
 
@@ -115,6 +116,7 @@ class Count:
     messages: int
     repeats: int
     ended: Mapping[str, int]
+    outcomes: Mapping[str, int]
     lost: int
     doubled: int
     overwritten: int
@@ -152,10 +154,15 @@ def judge(stories: Sequence[Story], starts: Sequence[Start], violations: Iterabl
         results=sum(_is_as_settled(story, key, sha) for story in stories for key, sha in _settled(story).items()),
         messages=sum(map(bool, copies)),
         repeats=sum(number - 1 for number in copies if number),
-        ended=dict(sorted(Counter(map(_end, stories)).items())),
+        ended=_tallied(map(_end, stories)),
+        outcomes=_tallied(outcome for story in stories for outcome in story.outcomes),
         **broken,
     )
     return count, wrongs
+
+
+def _tallied(words: Iterable[str]) -> Mapping[str, int]:
+    return dict(sorted(Counter(words).items()))
 
 
 _SORTS = ("lost", "doubled", "overwritten", "wrong")
@@ -176,8 +183,9 @@ def _doubled(story: Story, starts: Sequence[Start]) -> Iterable[Wrong]:
         yield Wrong("doubled", story.named, "one request became several jobs")
     if len(set(map(_canonical, story.told))) > 1:
         yield Wrong("doubled", story.named, "two who asked were told two answers")
-    if story.wins > 1:
-        yield Wrong("doubled", story.named, f"{story.wins} of its attempts count as the one that succeeded")
+    wins = story.outcomes.count(Outcome.SUCCESS)
+    if wins > 1:
+        yield Wrong("doubled", story.named, f"{wins} of its attempts count as the one that succeeded")
     if len({copy.body for copy in story.copies}) > 1:  # which say the id of the message, too
         yield Wrong("doubled", story.named, "one subscriber got two messages, or one with two contents")
     elif story.answer and not all(_says_so(copy, story.answer) for copy in story.copies):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from planrun.core.life import Outcome
 from planrun.verify.observer import Count, Wrong
 from planrun.verify.plan import Blow
 
@@ -18,6 +19,18 @@ DONE = {
     Blow.CUT: "workers cut off the network",
 }
 
+
+OUTCOMES = {
+    Outcome.SUCCESS: "succeeded",
+    Outcome.PERMANENT: "failed for good",
+    Outcome.TRANSIENT: "died alone",
+    Outcome.FATAL: "found their worker broken",
+    Outcome.STALLED: "stood still",
+    Outcome.OVERTIME: "took too long",
+    Outcome.LOST: "lost with a worker that was killed or silent",
+    Outcome.RELEASED: "handed back",
+    Outcome.CANCELED: "canceled",
+}
 
 BROKEN = {
     "lost": "jobs without an end, an answer, a message or their file",
@@ -94,6 +107,7 @@ class Report:
         count = self.count
         yield "ended", ", ".join(f"{number} {end}" for end, number in count.ended.items())
         yield "starts", f"{count.starts}, as the jobs noted themselves; {count.takeovers} of them after an earlier one"
+        yield "attempts", ", ".join(f"{number} {OUTCOMES[Outcome(end)]}" for end, number in count.outcomes.items())
         yield "results", f"{count.results} files read when they were announced, and again at the end"
         if self.tells:
             copies = f"; {count.repeats} came again, equal" if count.repeats else ""

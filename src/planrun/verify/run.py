@@ -13,7 +13,7 @@ from typing import TypeVar
 from planrun.client import Answer, AsyncClient, AsyncJobHandle
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, PlanrunError, StorageError, WaitTimeout
-from planrun.core.life import Outcome, State
+from planrun.core.life import State
 from planrun.storage.contract import Store
 from planrun.verify.crew import Crew
 from planrun.verify.kinds import KIND
@@ -185,12 +185,12 @@ class Run:
             await self._patiently(partial(handle.cancel, who=WHO, why="as planned"))
 
     async def _look_back(self, story: Story) -> None:
-        """At the end: what the store holds by now, and how many attempts the ledger counts as successful."""
+        """At the end: what the store holds by now, and how the ledger says that the attempts ended."""
         if story.answer is not None:
             await self._read(story, story.answer)
         for job_id in sorted(story.job_ids):
             attempts = await self._patiently(partial(self._clients[0].attempts, job_id))
-            story.wins += sum(attempt.outcome is Outcome.SUCCESS for attempt in attempts)
+            story.outcomes += [str(attempt.outcome) for attempt in attempts if attempt.outcome is not None]
 
     async def _patiently(self, verb: Callable[[], Awaitable[T]]) -> T:
         for _ in range(TRIES):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
@@ -19,6 +20,7 @@ from planrun.verify.crew import LEASE_S, SIZE, Post
 from planrun.verify.line import Line
 from planrun.verify.plan import Blow
 from planrun.verify.receivers import FolderReceiver, QueueReceiver, Receiver
+from planrun.wiring import turn_is_held
 from planrun.wiring.probing import open_listener
 
 TLS = "cuts: a line of this run's own cannot stand in for {}, whose certificate is for another name"
@@ -61,6 +63,7 @@ class Stage:
     ledger_s: How long the ledger waits for a worker that fell silent.
     receiver: Where messages arrive; None: there can be none.
     not_tried: What cannot be done here, and why.
+    holds_others_up: As in `Crew`.
     """
 
     posts: Sequence[Post]
@@ -68,6 +71,7 @@ class Stage:
     ledger_s: float
     receiver: Receiver | None
     not_tried: tuple[str, ...]
+    holds_others_up: Callable[[], bool] = lambda: False
 
     @property
     def blows(self) -> list[Blow]:
@@ -78,8 +82,8 @@ class Stage:
 def stage_on_one_box(asked: Asked, folder: Path, *, is_alone: bool) -> Stage:
     """
     Args:
-        is_alone: Nobody has jobs in this ledger. Only then the run's workers do all that workers of one box do for each
-            other: they would announce the answers of others with an environment that is not theirs.
+        is_alone: Nobody has jobs or workers in this ledger. Only then the run's workers do all that workers of one box
+            do for each other: they would announce the answers of others with an environment that is not theirs.
     """
     not_tried = ["cuts: there is no network between a worker and a ledger that is a file"]
     if not is_alone:
@@ -90,6 +94,7 @@ def stage_on_one_box(asked: Asked, folder: Path, *, is_alone: bool) -> Stage:
         ledger_s=LEASE_S,
         receiver=FolderReceiver(folder / "messages") if is_alone else None,
         not_tried=tuple(not_tried),
+        holds_others_up=(lambda: False) if is_alone else partial(turn_is_held, asked.url),
     )
 
 
@@ -134,7 +139,7 @@ async def _queue(broker: str, name: str, clock: Clock, not_tried: list[str]) -> 
         await listener.listen()
     except TransportUnavailable as error:
         await listener.close()
-        not_tried.append(f"messages: {error}; an account that may declare the queue {name} is named with --broker")
+        not_tried.append(f"messages: {error}; give the broker's address with an account that may, --broker amqp://…")
         return None
     return QueueReceiver(listener, name)
 

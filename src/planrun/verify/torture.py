@@ -49,6 +49,7 @@ async def torture(asked: Asked, clock: Clock) -> Report:
             options=stage.options,
             environment=asked.environment,
             ready=partial(_ready, clients[0], name),
+            holds_others_up=stage.holds_others_up,
             clock=clock,
         )
         stack.push_async_callback(crew.close)
@@ -85,7 +86,7 @@ async def _open_stage(
 ) -> Stage:
     if asked.fleet is not None:
         return await stage_in_a_fleet(asked, asked.fleet, folder, name, clock, stack)
-    is_alone = not any((await client.counts()).values())
+    is_alone = not any((await client.counts()).values()) and not await client.workers()
     return stage_on_one_box(asked, folder, is_alone=is_alone)
 
 
@@ -125,7 +126,10 @@ async def _see_that_it_is_free(client: AsyncClient, namespace: str) -> None:
         raise Invalid(f"namespace {namespace} has open jobs; name one that nobody uses with --namespace")
     for worker in await client.workers():
         if namespace in worker.namespaces and worker.state not in ("gone", "lost"):
-            raise Invalid(f"worker {worker.name} serves namespace {namespace}; name one that nobody uses")
+            raise Invalid(
+                f"worker {worker.name} serves namespace {namespace}; name one that nobody uses with --namespace, "
+                "or wait a minute if that worker was killed"
+            )
 
 
 @asynccontextmanager

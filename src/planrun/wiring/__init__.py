@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
+from httpx2 import AsyncBaseTransport
+
 from planrun.clock import Clock, SystemClock
 from planrun.config import (
     Place,
@@ -43,6 +45,7 @@ from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
 from planrun.ledger.sqlite.thread import THREADED
+from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.storage import probe
 from planrun.storage.address import address_for, read_address
 from planrun.storage.contract import Store
@@ -83,7 +86,14 @@ def open_fleet_ledger(
     )
 
 
-def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S, hands: Hands = THREADED) -> Ledger:
+def open_ledger(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    wait_s: float = WAIT_S,
+    hands: Hands = THREADED,
+    wire: AsyncBaseTransport | None = None,
+) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
     An orchestrator's is not asked anything yet.
@@ -92,6 +102,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S,
         wait_s: How long a write may wait for its turn before it is answered with LedgerBusy; how long an orchestrator
             that does not answer is asked again.
         hands: Who writes and rings, if it is a file.
+        wire: What carries a request, if it is an orchestrator's; None: the network.
 
     Raises:
         Invalid: Not an address.
@@ -100,7 +111,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S,
     place = place_of(url)
     clock = clock or SystemClock.open_system()
     if place.is_remote:
-        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s)
+        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s, wire=wire)
     return SqliteLedger(place, clock, wait_s=wait_s, hands=hands)
 
 
@@ -323,6 +334,19 @@ def upgrade_ledger(url: str, *, backup: Path | None) -> None:
         LedgerUnavailable: Another process holds it, or the copy failed. Nothing was changed.
     """
     upgrade(file_of(url), backup=backup, wait_s=WAIT_S)
+
+
+def turn_is_held(url: str) -> bool:
+    """Does any process write to the ledger's file at this moment? Others wait for it.
+
+    Raises:
+        Invalid: Not the address of a file.
+    """
+    turnstile = Turnstile(file_of(url).turn)
+    try:
+        return turnstile.is_held()
+    finally:
+        turnstile.close()
 
 
 def ledger_facts(url: str) -> LedgerFacts:
