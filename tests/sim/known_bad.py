@@ -154,7 +154,7 @@ BUILDS = (
     Build(
         "nobody sends what is owed",
         "L",
-        (("orchestrator/duties.py", 'Loop("announce", self._announce), *self._more', "*self._more"),),
+        (("orchestrator/duties.py", 'loops.append(Loop("announce", partial(self._announce, self._outbox)))', "pass"),),
     ),
     Build(
         "nobody ends leases that ran out",
@@ -165,7 +165,16 @@ BUILDS = (
     Build(
         "a receiver that does not remember",
         "S3",
-        (("sim/machines.py", "is_new = msg_id not in self._seen", "is_new = True"),),
+        (("inbox.py", "ON CONFLICT DO NOTHING", "ON CONFLICT DO UPDATE SET msg_id = excluded.msg_id"),),
+    ),
+    Build(
+        "offers that got lost are not made again",
+        "L",
+        (
+            ("orchestrator/dispatcher.py", "await self._recall(lane, now_ms)", "pass"),
+            ("orchestrator/dispatcher.py", "if breaks != self._breaks or changed is None:", "if changed is None:"),
+        ),
+        "fleet",
     ),
 )
 
