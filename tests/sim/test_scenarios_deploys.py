@@ -39,7 +39,8 @@ def took_s(story: Story) -> float:
 
 def comes_again(story: Story, word: str, *, after_s: float) -> list[str]:
     """The first of its kind is not answered, and arrives once more after a while. Who has sent it, once it has."""
-    fate_of, asked = story.net.fate_of, []
+    fate_of = story.net.fate_of
+    asked: list[str] = []
 
     def fate(who: str, whom: str, what: str) -> Fate:
         its = fate_of(who, whom, what)
