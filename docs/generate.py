@@ -317,6 +317,8 @@ JSON: Mapping[str, str] = {
     "gc": "`gone`: list of paths and keys",
     "sim": "`histories`, `steps`, `simulated_s`, `modes`, `counts`, `failed`: list of `seed` and `violations`",
     "check": "`ok`, what was found, `problems`: list of sentences",
+    "lab": "`settings`, `sentence`, `tone`, `tally`, `points` (what happened), `spans` (what lasted), `link`, "
+    "`command`; times in ms of the run",
     "verify": "`ok`, `held`, `verdict`, `count`: numbers, `wrongs`: list of `what`, `job` and `why`, "
     "`done`: faults by name, `not_tried`: list of sentences, `found` and `problems` as of `planrun check`, "
     "`seed`, `namespace`, `seconds` and more of the run",

@@ -41,6 +41,7 @@ CALLS = {
     "gc": [["gc"]],
     "sim": [["sim", "--seed", "1", "--jobs", "2"]],
     "check": [["check"], ["check", "film_jobs"]],
+    "lab": [["lab"]],
     "completion": [["completion", "bash"]],
 }
 LONG = {"verify"}  # test_verify.py reads what it prints

@@ -9,8 +9,11 @@ from typing import Any
 
 import schemathesis
 
+from planrun.sim.lab.settings import Settings
+
 JOBS: dict[str, list[str]] = json.loads(os.environ.get("PLANRUN_FUZZ_JOBS", '{"all": [], "ended": []}'))
 WAIT_S_MAX = 0.05
+OF_LAB = frozenset(Settings.__struct_fields__)
 
 
 @schemathesis.hook
@@ -28,7 +31,9 @@ def map_path_parameters(context: Any, path_parameters: dict[str, Any] | None) ->
 
 @schemathesis.hook
 def map_query(context: Any, query: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Nobody waits for long."""
+    """Nobody waits for long, and the lab has few runs to do."""
+    if context.operation.path == "/v1/lab" and query:
+        query = {name: value for name, value in query.items() if name in ("preset", "fencing") or name not in OF_LAB}
     if context.operation.path.endswith("/wait"):
         query = query or {}
         asked = query.get("timeout_s", WAIT_S_MAX)

@@ -51,6 +51,7 @@ VERBS = {
     "gc": ("planrun.cli.gc:gc", BOX),
     "sim": ("planrun.cli.sim:sim", BOX),
     "check": ("planrun.cli.check:check", BOX),
+    "lab": ("planrun.cli.lab:lab", BOX),
     "verify": ("planrun.cli.verify:verify", BOX),
     "completion": ("planrun.cli.completion:completion", BOX),
 }

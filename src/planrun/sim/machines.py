@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,15 +14,16 @@ from planrun.client.async_client import AsyncClient
 from planrun.config import place_of
 from planrun.core.errors import Conflict, LedgerUnavailable, PlanrunError, ResultGone, UnknownJob, WaitTimeout
 from planrun.core.messages import Handler, Message, WorkerRow
-from planrun.inbox import read
+from planrun.inbox import Inbox, read
 from planrun.lockfile import WorkerLock
-from planrun.orchestrator.webhook import NotAccepted
+from planrun.orchestrator.webhook import Gone, NotAccepted
 from planrun.sim.actor import Actor, Hardware
 from planrun.sim.clock import SimClock
 from planrun.sim.jobs import KINDS, SimPool
 from planrun.sim.net import NoReply, NoWay
 from planrun.sim.settings import Order
 from planrun.transport.contract import WorkerTransport
+from planrun.trip import trip
 from planrun.wiring import open_ledger, open_transport
 from planrun.wiring.ground import Ground
 from planrun.wiring.worker import Post, man
@@ -198,21 +200,32 @@ class Sender:
 
 
 class Receiver(Machine):
-    """The application's end of its answers: remembers durably on what it has acted.
+    """The application's end of its answers: remembers on what it has acted, with the shipped inbox.
 
     Attributes:
         acts: How often it acted on each message.
+        is_gone: It takes no messages any more, and says so.
     """
 
     def __init__(self, world: World, name: str, hardware: Hardware) -> None:
         super().__init__(world, name, hardware)
         self.acts: dict[str, int] = {}
-        self._seen: set[str] = set()
+        self.is_gone = False
+        self._database = sqlite3.connect(":memory:")  # what it keeps when it dies
+        Inbox(self._database).create()
 
     def take(self, msg_id: str, body: str) -> None:
-        """One message has arrived, perhaps not for the first time."""
+        """One message has arrived, perhaps not for the first time.
+
+        Raises:
+            Gone: It wants no more of them.
+        """
+        if self.is_gone:
+            raise Gone("it answered 410")
         self.world.checks.announced(msg_id, body)
-        is_new = msg_id not in self._seen
+        with self._database:  # its effect would be in the same transaction
+            is_new = Inbox(self._database).once(msg_id)
+            trip("answer:acting")
         received = read(body)
         self.world.say(
             self.name,
@@ -222,8 +235,8 @@ class Receiver(Machine):
             token=received.result.token,
         )
         if is_new:
-            self._seen.add(msg_id)
             self.acts[msg_id] = self.acts.get(msg_id, 0) + 1
+        trip("answer:acted")
 
     async def main(self, actor: Actor) -> None:
         await asyncio.Event().wait()

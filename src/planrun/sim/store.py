@@ -10,6 +10,7 @@ from planrun.core.errors import LostLease, StorageError
 from planrun.core.names import object_key
 from planrun.sim.loop import SimLoop
 from planrun.storage.contract import Stored
+from planrun.trip import trip
 
 
 class SimStore:
@@ -19,6 +20,9 @@ class SimStore:
         objects: What lies there now.
         written: Every key that was ever written, with all the digests that lay there, in order.
         away: Why nobody reaches it now; empty: all do.
+    refuses: Why it takes nothing now; empty: it does.
+    unfinished: What it has got of uploads that go on or were cut off, by the key that each is to have.
+    is_unheard: Is what it says of an upload that it has taken lost on its way?
         upload_s: How long an upload by the current actor takes.
         on_write: Called with the key of what has just been written or removed.
         honours_absent: Does `put_if_absent` keep what lies there?
@@ -31,6 +35,9 @@ class SimStore:
         self.upload_s: Callable[[], float] = lambda: 0.0
         self.is_reachable: Callable[[], bool] = lambda: True
         self.on_write: Callable[[str], None] = lambda key: None
+        self.refuses = ""
+        self.unfinished: dict[str, bytes] = {}
+        self.is_unheard: Callable[[], bool] = lambda: False
         self.honours_absent = True
         self.full = False
         self._loop = loop
@@ -42,18 +49,33 @@ class SimStore:
         data = source.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         key = object_key(prefix, digest, name)
-        seconds = self.upload_s()
-        if seconds:
-            self._loop.pause(seconds / 2)
+        if self.refuses:
+            raise StorageError(f"the store refuses: {self.refuses}")
+        self.unfinished[key] = data
+        try:
+            self._upload(may_go_on)
+        except (LostLease, StorageError):  # who dies on the way leaves it there
+            self.unfinished.pop(key, None)
+            raise
+        self.unfinished.pop(key, None)
+        self._write(key, data)
+        if self.is_unheard():
+            raise StorageError("the store is away: no answer", is_away=True)
+        return Stored(key, digest, len(data))
+
+    def _upload(self, may_go_on: Callable[[], bool]) -> None:
+        half_s = self.upload_s() / 2
+        if half_s:
+            self._loop.pause(half_s)
             self._reach()
-            if not may_go_on():
-                raise LostLease("the lease ended during the upload")
-            self._loop.pause(seconds / 2)  # what was asked may be otherwise when the bytes become visible
+        if not may_go_on():
+            raise LostLease("the lease ended during the upload")
+        trip("upload:before-complete")
+        if half_s:
+            self._loop.pause(half_s)  # what was asked may be otherwise when the bytes become visible
         self._reach()
         if self.full:
             raise StorageError("the disk of the store is full", disk_full=True)
-        self._write(key, data)
-        return Stored(key, digest, len(data))
 
     def head(self, key: str) -> int | None:
         self._reach()
@@ -92,11 +114,12 @@ class SimStore:
     def delete(self, key: str) -> None:
         self._reach()
         self.objects.pop(key, None)
+        self.unfinished.pop(key, None)
         self.on_write(key)
 
     def keys(self, prefix: str) -> Iterator[str]:
         self._reach()
-        return iter(sorted(key for key in self.objects if key.startswith(prefix)))
+        return iter(sorted(key for key in {*self.objects, *self.unfinished} if key.startswith(prefix)))
 
     def lose(self, key: str) -> None:
         """It has acknowledged the object, and it is gone."""

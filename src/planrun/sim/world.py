@@ -106,6 +106,7 @@ class World:
         self.store = SimStore(self.loop)
         self.store.on_write = self._stored
         self.store.upload_s = lambda: self._between(self.settings.upload_s)
+        self.store.is_unheard = lambda: self._loses("upload", "back")
         self.store.is_reachable = lambda: not self.net.is_cut(self._who(), "store")
         self.net = Net(self.loop)
         self.net.fate_of = self._fate
@@ -244,7 +245,7 @@ class World:
         self.at(until_s, heal)
 
     def lose(self, what: str, *, way: str = "there", times: int = 1) -> None:
-        """The next words of a kind (`answer`; in a fleet also `submit`, `grant_first`, `settle` …) get lost.
+        """The next words of a kind (`answer`, `upload`; in a fleet also `submit`, `grant_first`, `settle` …) get lost.
 
         Args:
             way: `there`: nobody hears it; `back`: it is done, and not answered.
@@ -257,8 +258,11 @@ class World:
 
     def store_away(self, *, from_s: float, until_s: float) -> None:
         """Nobody reaches the store."""
-        self.at(from_s, lambda: self._set_away("nobody answers"))
-        self.at(until_s, lambda: self._set_away(""))
+        self._store_is("away", "nobody answers", from_s, until_s)
+
+    def store_refuses(self, *, from_s: float, until_s: float) -> None:
+        """The store is there, and takes no uploads."""
+        self._store_is("refuses", "403", from_s, until_s)
 
     # --- what the parties use ---
 
@@ -300,16 +304,17 @@ class World:
 
     def _fate(self, who: str, whom: str, what: str) -> Fate:
         fate = Fate(there_s=self._between(self.settings.trip_s), back_s=self._between(self.settings.trip_s))
-        for loss in self._losses:
-            if loss.what == what and loss.times > 0:
-                loss.times -= 1
-                self.say("network", f"loses a word: {what} from {who} to {whom}, on the way {loss.way}")
-                if loss.way == "there":
-                    fate.lost_there = True
-                else:
-                    fate.lost_back = True
-                break
+        fate.lost_there = self._loses(what, "there")
+        fate.lost_back = not fate.lost_there and self._loses(what, "back")
         return fate
+
+    def _loses(self, what: str, way: str) -> bool:
+        for loss in self._losses:
+            if (loss.what, loss.way) == (what, way) and loss.times > 0:
+                loss.times -= 1
+                self.say("network", f"loses a word of {self._who()}: {what}, on the way {way}")
+                return True
+        return False
 
     def _stored(self, key: str) -> None:
         if self._forgets and "/jobs/" in key and key in self.store.objects and "film" in key:
@@ -318,9 +323,13 @@ class World:
             self.store.lose(key)
         self.checks.stored(key)
 
-    def _set_away(self, why: str) -> None:
-        self.store.away = why
-        self.say("store", "goes away" if why else "is back")
+    def _store_is(self, how: str, why: str, from_s: float, until_s: float) -> None:
+        def tell(why: str) -> None:
+            setattr(self.store, how, why)
+            self.say("store", f"{how}: {why}" if why else f"{how} no more")
+
+        self.at(from_s, lambda: tell(why))
+        self.at(until_s, lambda: tell(""))
 
     def _at_trip(self, place: str) -> None:
         actor = self.loop.current

@@ -21,6 +21,8 @@ from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_body, read_headers, read_query
 from planrun.web.door import Door
 from planrun.web.guard import Guard
+from planrun.web.lab import lab
+from planrun.web.lab_runs import Runs
 from planrun.web.ledger import Served, ask_ledger
 from planrun.web.openapi import document
 from planrun.web.page import POLICY, page_of
@@ -47,6 +49,7 @@ EVERY_ROUTE = (
     *ROUTES,
     Route("GET", "/openapi.json", openapi, {200: "application/json"}, scope=None),
     Route("GET", "/", page, {200: "text/html"}, scope=None),
+    Route("GET", "/lab", lab, {200: "text/html"}, scope=None),
 )
 
 
@@ -66,7 +69,7 @@ def build_app(
     """
     waiting = followers or Followers()
     (verbs,) = (route for route in EVERY_ROUTE if route.function is ask_ledger)
-    return Starlette(
+    app = Starlette(
         routes=[
             PathRoute(route.path, _endpoint(route, client, waiting, served), methods=[route.method])
             for route in EVERY_ROUTE
@@ -88,6 +91,8 @@ def build_app(
             Exception: _admit,
         },
     )
+    app.state.lab_runs = Runs(waiting)
+    return app
 
 
 class Straight:

@@ -61,6 +61,7 @@ LEDGER_BUSY = Fault(LedgerBusy.slug, 503, "The ledger is busy")
 LEDGER_UNAVAILABLE = Fault(LedgerUnavailable.slug, 503, "The ledger gives no answer")
 LEDGER_UNUSABLE = Fault(LedgerUnusable.slug, 503, "The ledger must not be opened here")
 STORAGE = Fault(StorageError.slug, 503, "The store could not do it")
+LAB_BUSY = Fault("lab-busy", 503, "Others play in the lab")
 STOPPING = Fault("stopping", 503, "This server stops")
 
 FAULTS = tuple(value for value in list(globals().values()) if isinstance(value, Fault))

@@ -14,7 +14,8 @@ from planrun.core.fleet import Fleet
 from planrun.core.messages import CancelReply, JobRow, Struct
 from planrun.core.printed import LogPiece
 from planrun.core.why import Why
-from planrun.web import files, following, jobs, ledger, operating
+from planrun.sim.lab.history import History
+from planrun.web import files, following, jobs, lab, ledger, operating
 from planrun.web.bodies import (
     AttemptList,
     BulkReply,
@@ -42,6 +43,7 @@ from planrun.web.problems import (
     FOREIGN_NAMESPACE,
     FOREIGN_PAGE,
     INVALID,
+    LAB_BUSY,
     LEDGER_BUSY,
     LEDGER_UNAVAILABLE,
     LEDGER_UNUSABLE,
@@ -160,6 +162,7 @@ ROUTES = (
         ),
         by_verb=True,
     ),
+    Route("GET", "/v1/lab", lab.lab_run, {200: History}, (LAB_BUSY, STOPPING), by_verb=True),
     Route("GET", "/v1/me", operating.me, {200: Caller}, by_verb=True),
     Route("GET", "/v1/health", operating.health, {200: Health}, scope=None),
 )

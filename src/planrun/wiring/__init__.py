@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
+from httpx2 import AsyncBaseTransport
+
 from planrun.clock import Clock, SystemClock
 from planrun.config import (
     Place,
@@ -84,7 +86,14 @@ def open_fleet_ledger(
     )
 
 
-def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S, hands: Hands = THREADED) -> Ledger:
+def open_ledger(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    wait_s: float = WAIT_S,
+    hands: Hands = THREADED,
+    wire: AsyncBaseTransport | None = None,
+) -> Ledger:
     """Open the ledger at an address, creating it if there is none.
 
     An orchestrator's is not asked anything yet.
@@ -93,6 +102,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S,
         wait_s: How long a write may wait for its turn before it is answered with LedgerBusy; how long an orchestrator
             that does not answer is asked again.
         hands: Who writes and rings, if it is a file.
+        wire: What carries a request, if it is an orchestrator's; None: the network.
 
     Raises:
         Invalid: Not an address.
@@ -101,7 +111,7 @@ def open_ledger(url: str, *, clock: Clock | None = None, wait_s: float = WAIT_S,
     place = place_of(url)
     clock = clock or SystemClock.open_system()
     if place.is_remote:
-        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s)
+        return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s, wire=wire)
     return SqliteLedger(place, clock, wait_s=wait_s, hands=hands)
 
 

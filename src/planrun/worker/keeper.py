@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from planrun.clock import Clock
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.flows import Notice
-from planrun.core.lease import HeldLease, heartbeat_ms
+from planrun.core.lease import HeldLease
 from planrun.core.messages import Beat, Lease, RenewRequest, Standing
 from planrun.service import Returns
 from planrun.transport.contract import WorkerTransport
@@ -96,6 +96,7 @@ class Keeper:
         self._clock = clock
         self._incarnation = incarnation
         self._lease_ms = options.lease_ms
+        self._heartbeat_ms = options.heartbeat_ms
         self._holdings: dict[int, Holding] = {}
         self._changed = asyncio.Event()
         self._sent_ms = clock.boot_ms()
@@ -153,7 +154,7 @@ class Keeper:
             for holding in holdings:
                 holding.unsay()
             self._complaints.say("heartbeat", f"heartbeat unanswered, will try again: {error}")
-            self._sent_ms = self._clock.boot_ms() - self._period_ms() + min(TRY_AGAIN_MS, self._period_ms() // 2)
+            self._sent_ms = self._clock.boot_ms() - self._heartbeat_ms + min(TRY_AGAIN_MS, self._heartbeat_ms // 2)
             return
         except Exception:  # a fault of planrun: without what the jobs said of themselves the next one may get through
             log.exception("a heartbeat failed, will try again")
@@ -194,17 +195,14 @@ class Keeper:
         if must_ask:
             await self.tick()
 
-    def _period_ms(self) -> int:
-        return heartbeat_ms(self._lease_ms)
-
     def _wait_s(self) -> float:
         passed_ms = self._clock.boot_ms() - self._sent_ms
-        period_ms = min(PROGRESS_MS, self._period_ms()) if self._has_news() else self._period_ms()
-        return max(0.005, (period_ms - passed_ms) / 1000) if self._holdings else min(5.0, self._period_ms() / 1000)
+        period_ms = min(PROGRESS_MS, self._heartbeat_ms) if self._has_news() else self._heartbeat_ms
+        return max(0.005, (period_ms - passed_ms) / 1000) if self._holdings else min(5.0, self._heartbeat_ms / 1000)
 
     def _is_due(self) -> bool:
         passed_ms = self._clock.boot_ms() - self._sent_ms
-        return passed_ms >= self._period_ms() or (self._has_news() and passed_ms >= PROGRESS_MS)
+        return passed_ms >= self._heartbeat_ms or (self._has_news() and passed_ms >= PROGRESS_MS)
 
     def _has_news(self) -> bool:
         return any(holding.has_news for holding in self._holdings.values())

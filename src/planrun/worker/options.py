@@ -11,6 +11,7 @@ from planrun.core.errors import Invalid
 from planrun.core.inputs import rules_from
 from planrun.core.keeping import IDS_TTL_S, IDS_TTL_S_MIN, JOB_TTL_S
 from planrun.core.kinds import GIB, MIB
+from planrun.core.lease import heartbeat_ms
 from planrun.core.spelling import CAPABILITY_RULE, NAME_RULE, is_capability, is_name
 
 LEASE_S = 60.0
@@ -102,6 +103,11 @@ class WorkerOptions:
     @property
     def lease_ms(self) -> int:
         return round((self.lease_s or LEASE_S) * 1000)
+
+    @property
+    def heartbeat_ms(self) -> int:
+        """How often it renews its leases."""
+        return heartbeat_ms(self.lease_ms)
 
 
 _LEAST = {

@@ -59,7 +59,14 @@ class RemoteLedger:
     """
 
     def __init__(
-        self, url: str, clock: Clock, *, token: str = "", tls: ssl.SSLContext | None = None, wait_s: float
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        token: str = "",
+        tls: ssl.SSLContext | None = None,
+        wait_s: float,
+        wire: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         """
         Args:
@@ -67,8 +74,10 @@ class RemoteLedger:
             token: Sent as a bearer token; empty: none.
             tls: Whom to trust at a `https:` address.
             wait_s: How long what may be asked again is asked again.
+            wire: What carries a request; None: the network.
         """
         self._url = url
+        self._wire = wire
         self._tls = tls
         self._clock = clock
         self._wait_ms = round(wait_s * 1000)
@@ -83,7 +92,11 @@ class RemoteLedger:
     def _open(self, headers: dict[str, str]) -> httpx2.AsyncClient:
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=IDLE_S)
         return httpx2.AsyncClient(
-            base_url=self._url, headers=headers, limits=limits, verify=self._tls or self._url.startswith("https:")
+            base_url=self._url,
+            headers=headers,
+            limits=limits,
+            verify=self._tls or self._url.startswith("https:"),
+            transport=self._wire,
         )
 
     @property
@@ -266,9 +279,17 @@ for _name in vars(Ledger):
         setattr(RemoteLedger, _name, _method(VERBS[_name]) if _name in VERBS else _duty(_name))
 
 
-def open_remote(url: str, clock: Clock, *, token: str, tls: ssl.SSLContext | None, wait_s: float) -> Ledger:
+def open_remote(
+    url: str,
+    clock: Clock,
+    *,
+    token: str,
+    tls: ssl.SSLContext | None,
+    wait_s: float,
+    wire: httpx2.AsyncBaseTransport | None = None,
+) -> Ledger:
     """An orchestrator's ledger. Nothing is asked yet."""
-    return cast("Ledger", RemoteLedger(url, clock, token=token, tls=tls, wait_s=wait_s))
+    return cast("Ledger", RemoteLedger(url, clock, token=token, tls=tls, wait_s=wait_s, wire=wire))
 
 
 def shifted(answer: Any, ahead_ms: int) -> Any:
