@@ -15,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from deploy.local.leash import Leash
+
 NEEDS = "rabbitmq-server"
 UP_WITHIN_S = 60.0
 OLD_ENOUGH_S = 5.0
@@ -38,6 +40,7 @@ class RabbitMQ:
         self._node = f"planrun{self.port}@localhost"
         self._process: subprocess.Popen[bytes] | None = None
         self._epmd: subprocess.Popen[bytes] | None = None
+        self._leashes: dict[int, Leash] = {}
         self.environment = self._configure(consumer_timeout_ms)  # with its own programs first in PATH
 
     @property
@@ -111,6 +114,7 @@ class RabbitMQ:
     def remove(self) -> None:
         self.kill()
         if self._epmd is not None:
+            self._leashes.pop(self._epmd.pid).drop()
             self._epmd.kill()
             self._epmd.wait(10)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -154,7 +158,7 @@ class RabbitMQ:
 
     def _run(self, *command: str) -> subprocess.Popen[bytes]:
         with (self._folder / "output").open("ab") as output:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 env=self.environment,
                 cwd=self._folder,
@@ -163,6 +167,8 @@ class RabbitMQ:
                 stderr=output,
                 start_new_session=True,
             )
+        self._leashes[process.pid] = Leash(process, str(self._folder))
+        return process
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -170,6 +176,7 @@ class RabbitMQ:
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
+            self._leashes.pop(self._process.pid).drop()
             if self._process.poll() is None:
                 os.killpg(self._process.pid, how)
             self._process.wait(30)

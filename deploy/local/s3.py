@@ -12,6 +12,8 @@ import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+from deploy.local.leash import Leash
+
 BUCKET = "results"
 KEY_ID, SECRET = "planrun-test-key", "planrun-test-secret"
 UP_WITHIN_S = 60.0
@@ -35,6 +37,7 @@ class S3Server(ABC):
         self.host = host
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
+        self._leash: Leash | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -55,8 +58,14 @@ class S3Server(ABC):
         """Until it answers."""
         with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._command(), env=os.environ | self._environment(), cwd=self.folder, stdout=log, stderr=log
+                self._command(),
+                env=os.environ | self._environment(),
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
+        self._leash = Leash(self._process)
         self._wait_up()
 
     def stop(self) -> None:
@@ -75,8 +84,9 @@ class S3Server(ABC):
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None
-        if process is None:
+        if process is None or self._leash is None:
             return
+        self._leash.drop()
         process.send_signal(how)
         process.send_signal(signal.SIGCONT)
         try:

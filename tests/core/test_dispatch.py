@@ -33,13 +33,14 @@ def test_a_window_is_two_for_each_free_slot_and_what_busy_ones_take_in_a_second(
 
 
 @pytest.mark.parametrize(
-    ("out_for_ms", "is_empty", "expected"),
-    [(59_999, True, False), (60_000, True, True), (599_999, False, False), (600_000, False, True)],
+    ("overdue_ms", "is_empty", "is_idle"),
+    [(600_000, False, True), (600_000, False, False), (60_000, True, False), (5_000, True, True)],
 )
-def test_an_offer_is_overdue_after_ten_minutes_or_one_where_nothing_lies(
-    out_for_ms: int, is_empty: bool, expected: bool
+def test_an_offer_is_overdue_after_ten_minutes_or_one_where_nothing_lies_or_seconds_where_machines_idle_besides(
+    overdue_ms: int, is_empty: bool, is_idle: bool
 ) -> None:
-    assert is_overdue(out_for_ms, is_empty=is_empty) is expected
+    assert not is_overdue(overdue_ms - 1, is_empty=is_empty, is_idle=is_idle)
+    assert is_overdue(overdue_ms, is_empty=is_empty, is_idle=is_idle)
 
 
 @given(

@@ -22,9 +22,47 @@ def offers(name: str, file: str, old: str, new: str, test: str) -> Fence:
     return Fence(name, file, old, new, (f"{DISPATCHER}::{test}",))
 
 
+KEPT_LOG = "tests/worker/test_kept_log.py"
 WAITS = "TestFleet::test_a_rate_and_a_broker_that_takes_no_offers_are_reasons_to_wait"
 
 FLEET = [
+    Fence(
+        "a drain waits for no orchestrator that is away",
+        "worker/last_words.py",
+        "while not orders.is_over(clock.boot_ms(), grace_s):",
+        "while not orders.hurry:",
+        ("tests/worker/test_last_words.py::test_once_told_to_end_a_moment_is_left",),
+    ),
+    Fence(
+        "the grace of a drain counts for what is still to be said",
+        "worker/orders.py",
+        "now_ms >= self.hand_back_ms + grace_s * 1000",
+        "now_ms >= self.hand_back_ms",
+        (
+            "tests/worker/test_last_words.py::test_the_grace_of_a_drain_counts_from_its_order_and_a_second_order_ends_it",
+        ),
+    ),
+    Fence(
+        "what is shown of a log has no gap",
+        "worker/kept_log.py",
+        "self._read += len(there)",
+        "self._read += len(data)",
+        (f"{KEPT_LOG}::test_a_piece_whose_answer_got_lost_is_neither_repeated_nor_left_out",),
+    ),
+    Fence(
+        "no more is shown of a log than is kept",
+        "worker/kept_log.py",
+        "file.read(KEPT_BYTES_MAX - self._shown)",
+        "file.read()",
+        (f"{KEPT_LOG}::test_while_a_job_runs_its_log_is_shown_piece_by_piece_up_to_what_is_kept_of_a_log",),
+    ),
+    Fence(
+        "a log without its end is read in pieces",
+        "client/joblog.py",
+        "if not pieces:",
+        "if True:",
+        ("tests/client/test_live_logs.py::test_of_a_worker_that_was_lost_with_its_log_the_pieces_are_left",),
+    ),
     contract(
         "who asks why hears of a rate", "core/why.py", "if offering.per_s is not None and (", "if False and (", WAITS
     ),
@@ -216,14 +254,21 @@ FLEET = [
         "orchestrator/dispatcher.py",
         "            if offer.job_id in here:\n                return False\n",
         "",
-        "test_an_offer_that_was_lost_comes_again_after_a_minute_where_the_lane_is_empty",
+        "test_offers_that_a_machine_keeps_until_it_has_room_do_not_pile_up",
     ),
     offers(
         "what was lost is offered again",
         "orchestrator/dispatcher.py",
         "        self._offered.drop(lane.name, lost)\n",
         "",
-        "test_an_offer_that_was_lost_comes_again_after_a_minute_where_the_lane_is_empty",
+        "test_an_offer_that_was_lost_comes_again_within_seconds_where_the_lane_is_empty_and_slots_are_free",
+    ),
+    offers(
+        "what lies in its lane is not offered again within seconds",
+        "core/dispatch.py",
+        "    if not is_empty:\n        return out_for_ms >= REOFFER_MS\n",
+        "",
+        "test_offers_that_a_machine_keeps_until_it_has_room_do_not_pile_up",
     ),
     offers(
         "after a break everything is offered afresh",

@@ -18,6 +18,7 @@ from ..lab import WorkerProcess, boottime
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("rabbitmq-server"), pytest.mark.timeout(120)]
 
 LONG_LEASE_S = 60.0
+ENDS_WITHIN_S = 10.0  # three, and the time that a busy machine takes to end processes
 
 
 @pytest.fixture
@@ -82,6 +83,40 @@ async def test_on_sigterm_what_runs_and_what_is_held_goes_to_others_at_once(flee
     assert first.wait() == 0
     row = await fleet.job(job_id)
     assert (row.handbacks, row.losses, row.failures) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("is_busy", [True, False])
+async def test_a_deploy_does_not_wait_for_an_orchestrator_that_is_away(
+    fleet: Fleet, how: signal.Signals, is_busy: bool
+) -> None:
+    worker = fleet.start_worker()
+    await fleet.ready(1)
+    job_id = await fleet.submit("nap", {"seconds": 60})
+    await fleet.started(job_id, 1)
+    idle = fleet.start_worker()
+    await fleet.ready(2)
+    await fleet.until(lambda: said(idle, "takes nap"), "it is up")
+    assert fleet.orchestrator is not None
+    if how == signal.SIGKILL:
+        fleet.kill_orchestrator()
+    else:
+        fleet.orchestrator.signal(how)
+
+    ending = worker if is_busy else idle
+    at = ending.signal(signal.SIGTERM)
+
+    assert ending.wait() == 0, ending.text
+    assert boottime() - at < ENDS_WITHIN_S
+    if how == signal.SIGSTOP:
+        fleet.orchestrator.signal(signal.SIGCONT)
+    else:
+        fleet.start_orchestrator()
+    if is_busy:  # nobody was told, so that its lock proves it dead; one that was stopped may hear of it later
+        fleet.start_worker(instead_of=worker)
+        await fleet.started(job_id, 2)
+        row = await fleet.job(job_id)
+        assert (row.losses, row.handbacks) in ([(1, 0)] if how == signal.SIGKILL else [(1, 0), (0, 1)])
 
 
 async def test_a_killed_worker_that_is_started_again_proves_its_death_and_nobody_else_can(fleet: Fleet) -> None:

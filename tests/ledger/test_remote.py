@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -138,6 +140,26 @@ def test_a_call_says_what_it_reaches() -> None:
     lease = Lease(job_id="j1", attempt=1, token=7)
     assert reach_of(VERBS["standing"].asking(lease, [])).jobs == ("j1",)
     assert reach_of(VERBS["renew"].asking(RENEW)).incarnations == ("w1",)
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+async def test_a_server_that_hangs_up_at_once_may_speak_tls(is_reset: bool) -> None:
+    """One that has not read everything by then resets the connection."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        if is_reset:
+            linger = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.close()
+
+    listening = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    ledger = open_remote(address, SystemClock.open_system(), token="", tls=None, wait_s=0.1)
+    with pytest.raises(LedgerUnavailable, match="https://"):
+        await ledger.counts(None)
+    await ledger.close()
+    listening.close()
 
 
 async def test_nobody_there_is_said_with_the_address() -> None:

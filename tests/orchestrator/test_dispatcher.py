@@ -230,18 +230,48 @@ async def test_what_is_paused_is_not_offered_until_it_is_resumed(stage: Stage) -
     assert stage.out("w1") == jobs
 
 
-async def test_an_offer_that_was_lost_comes_again_after_a_minute_where_the_lane_is_empty(stage: Stage) -> None:
+async def test_an_offer_that_was_lost_comes_again_within_seconds_where_the_lane_is_empty_and_slots_are_free(
+    stage: Stage,
+) -> None:
     jobs = await stage.submit(2)
     await stage.machine("w1", slots=4)
     await stage.tick()
     stage.transport.purge()
-    stage.clock.advance(59)
+    stage.clock.advance(4)
     await stage.tick()
     assert stage.out("w1") == []
 
-    stage.clock.advance(1)
+    stage.clock.advance(2)
     await stage.tick()
     assert stage.out("w1") == jobs
+
+
+async def test_an_offer_that_was_lost_comes_again_after_a_minute_where_no_slot_is_free(stage: Stage) -> None:
+    await stage.submit(3)
+    await stage.machine("w1", slots=1)
+    await stage.tick()
+    await stage.take("w1")
+    left = stage.out("w1")
+    assert left
+    stage.transport.purge()
+    stage.clock.advance(57)
+    await stage.tick()
+    assert set(left).isdisjoint(stage.out("w1"))
+
+
+async def test_offers_that_a_machine_keeps_until_it_has_room_do_not_pile_up(stage: Stage) -> None:
+    """It keeps one; what is offered again then lies in the lane, and is enough."""
+    await stage.submit(2)
+    row = await stage.machine("w1", slots=4)
+    await stage.tick()
+    while stage.transport.take(lane_of(row)) is not None:
+        pass
+    for _ in range(120):
+        stage.clock.advance(1)
+        await stage.machine("w1", slots=4)
+        await stage.tick()
+
+    assert len(stage.out("w1")) == 2
 
 
 async def test_an_offer_that_waits_long_is_repeated_after_ten_minutes_and_granted_once(stage: Stage) -> None:

@@ -64,6 +64,15 @@ async def test_a_killed_worker_is_replaced_at_once(stage: Stage) -> None:
     assert [process.poll() for process in stage.started] == [-signal.SIGKILL, None, None]
 
 
+async def test_whoever_runs_a_job_is_hit_first(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not await stage.crew.strike(Strike(0, Blow.JOB, 0.0, 0)), "nobody runs one"
+    monkeypatch.setattr(stage.crew, "_jobs_of", lambda worker: [1] if worker.name == "w-2" else [])
+
+    assert await stage.crew.strike(Strike(0, Blow.KILL, 0.0, 0))
+
+    assert [process.poll() for process in stage.started] == [None, -signal.SIGKILL, None]
+
+
 async def test_the_last_one_that_is_well_is_left_alone(stage: Stage) -> None:
     assert await stage.crew.strike(Strike(0, Blow.FREEZE, 0.0, 30))
     await asyncio.sleep(0)

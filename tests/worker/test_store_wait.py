@@ -79,7 +79,7 @@ async def test_a_canceled_job_waits_no_longer() -> None:
 async def test_a_worker_that_has_to_go_waits_no_longer(order: str) -> None:
     party = Party(drain_grace_s=1000)
     party.answers = [AWAY, "never"]
-    party.orders.give(hand_back=order == "hurry", hurry=order == "hurry", abandon=order == "abandon")
+    party.orders.give(hand_back_ms=0 if order == "hurry" else None, hurry=order == "hurry", abandon=order == "abandon")
 
     with pytest.raises(Drained, match="no connection"):
         await party.wait.carry("job j", party.act)
@@ -87,7 +87,7 @@ async def test_a_worker_that_has_to_go_waits_no_longer(order: str) -> None:
 
 async def test_a_draining_worker_waits_as_long_as_its_jobs_may_go_on() -> None:
     party = Party(drain_grace_s=5)
-    party.orders.give(hand_back=True)
+    party.orders.give(hand_back_ms=party.clock.boot_ms())
 
     def two_seconds_later() -> str:
         party.clock.advance(2)
@@ -97,4 +97,4 @@ async def test_a_draining_worker_waits_as_long_as_its_jobs_may_go_on() -> None:
     with pytest.raises(Drained):
         await party.wait.carry("job j", two_seconds_later)
 
-    assert party.asked == 4
+    assert party.asked == 3

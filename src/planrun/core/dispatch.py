@@ -18,6 +18,7 @@ from planrun.core.offers import Offer
 
 REOFFER_MS = 600_000
 REOFFER_FROM_EMPTY_MS = 60_000
+REOFFER_TO_IDLE_MS = 5_000
 ELSEWHERE_AFTER_MS = 5_000
 PER_FREE_SLOT = 2
 
@@ -31,13 +32,19 @@ def window(*, slots: int, free: int, starts_per_s: int) -> int:
     return min(PER_FREE_SLOT * free + starts_per_s, PER_FREE_SLOT * slots)
 
 
-def is_overdue(out_for_ms: int, *, is_empty: bool) -> bool:
+def is_overdue(out_for_ms: int, *, is_empty: bool, is_idle: bool) -> bool:
     """Has an offer been out for so long that it is taken for lost?
+
+    A machine takes an offer out of its lane to ask for the job, which takes it no seconds, or to keep it until it has
+    room: one at a time. So one too many lies in the lane afterwards, which is empty no more: they cannot pile up.
 
     Args:
         is_empty: Nothing lies in its lane.
+        is_idle: Machines there have free slots.
     """
-    return out_for_ms >= (REOFFER_FROM_EMPTY_MS if is_empty else REOFFER_MS)
+    if not is_empty:
+        return out_for_ms >= REOFFER_MS
+    return out_for_ms >= (REOFFER_TO_IDLE_MS if is_idle else REOFFER_FROM_EMPTY_MS)
 
 
 def fair(

@@ -4,7 +4,8 @@ The ledger is the queue; what is out is a hint. So nothing here is written down:
 the broker, everything is offered afresh, and what is offered twice is granted once.
 
 * A lane's offers are topped up to a window (`core.dispatch`); what the ledger says of a job ends its offers.
-* An offer that nobody has taken is taken for lost after ten minutes, after one if its lane lies empty.
+* An offer that nobody has taken is taken for lost after ten minutes; where its lane lies empty after one, or after
+  seconds while slots there are free.
 * One that was not taken within seconds is shown to other lanes, too, as far as they have slots that nobody asks for.
 * A kind with a rate gets offers no faster. A job that is paused or not due is not offered: the ledger leaves it out.
 """
@@ -29,6 +30,7 @@ from planrun.orchestrator.roster import Lane, Roster
 from planrun.transport.contract import FleetTransport
 
 LOOK_EVERY_MS = 1_000
+RECALL_EVERY_MS = 2_000
 AT_ONCE_MAX = 500  # offers to one lane in one look
 
 
@@ -102,12 +104,16 @@ class Dispatcher:
         """Now and then: forget what seems to be lost."""
         if now_ms < self._recall_ms.get(lane.name, 0):
             return
-        self._recall_ms[lane.name] = now_ms + LOOK_EVERY_MS
-        out = self._offered.in_lane(lane.name)
-        if not any(is_overdue(now_ms - each.at_ms, is_empty=True) for each in out.values()):
+        self._recall_ms[lane.name] = now_ms + RECALL_EVERY_MS
+        out, is_idle = self._offered.in_lane(lane.name), lane.free > 0
+
+        def overdue(*, is_empty: bool) -> list[str]:
+            ages = {job_id: now_ms - each.at_ms for job_id, each in out.items()}
+            return [name for name, age_ms in ages.items() if is_overdue(age_ms, is_empty=is_empty, is_idle=is_idle)]
+
+        if not overdue(is_empty=True):
             return
-        is_empty = await self._transport.waiting(lane.name) == 0
-        lost = [job_id for job_id, each in out.items() if is_overdue(now_ms - each.at_ms, is_empty=is_empty)]
+        lost = overdue(is_empty=await self._transport.waiting(lane.name) == 0)
         self._offered.drop(lane.name, lost)
 
     async def _top_up(self, lane: Lane, jobs: Sequence[OpenJobs], now_ms: int) -> None:

@@ -90,11 +90,18 @@ class Net:
             else:
                 actor.spawn(serve())
 
+        def reset() -> None:
+            """The process at the other end has died: the system says so."""
+            self._loop.world.later(fate.back_s, give_back, None, NoReply(f"{whom} has ended the connection"))
+
         async def serve() -> None:
+            actor = self._loop.current
+            actor.at_crash.append(reset)
             try:
                 value, error = await do(), None
             except Exception as raised:
                 value, error = None, raised
+            actor.at_crash.remove(reset)
             if not fate.lost_back:
                 self._loop.world.later(fate.back_s, give_back, value, error)
 

@@ -28,20 +28,26 @@ from typing import Self
 
 from planrun import trip
 from planrun.client.answer import Answer
+from planrun.config import place_of
 from planrun.core.names import job_id_of, token_shown
 from planrun.ledger.contract import Ledger
 from planrun.sim.actor import Actor, Crash, Hardware
+from planrun.sim.broker import Broker
 from planrun.sim.checks import Checks, Violation
 from planrun.sim.disk import Disk, scratch
+from planrun.sim.fleet import Hub
 from planrun.sim.loop import SimLoop, Stuck
-from planrun.sim.machines import App, BoxWorker, Machine, Receiver
+from planrun.sim.machines import App, BoxWorker, Machine, Receiver, Worker
 from planrun.sim.net import Fate, Net
-from planrun.sim.settings import Settings
+from planrun.sim.remote import FleetApp, FleetWorker
+from planrun.sim.settings import Mode, Settings
 from planrun.sim.store import SimStore
 from planrun.sim.trace import Line, Trace
 
 REST_S = 5.0  # it is looked so long whether anything still happens once all has ended
 LOOK_S = 0.5
+DOUBLED = ("offer", "tell", "deliver", "beat", "answer", "settle", "release", "grant_first", "renew", "submit")
+DRIFT_MAX = 0.0005  # 500 ppm: what a clock that is disciplined may differ in its rate
 
 
 @dataclass(slots=True)
@@ -96,7 +102,7 @@ class World:
         self.checks = Checks(self)
         self.answers: dict[str, Answer] = {}
         self.opened: list[Ledger] = []
-        self.incarnations: dict[str, BoxWorker] = {}
+        self.incarnations: dict[str, Worker] = {}
         self.machines: dict[str, Machine] = {}
         self._stops: dict[tuple[str, str], _Stop] = {}
         self._losses: list[_Loss] = []
@@ -114,15 +120,33 @@ class World:
         self.disk.on_commit = self.checks.committed
         self.disk.stops_at = lambda actor, place: (actor.name, place) in self._stops
         self.url = f"sqlite:///{self.disk.path}"
-        self._people()
+        self.place = place_of(self.url)
+        self.receiver = Receiver(self, "receiver", Hardware(self.loop, "receiver"))
+        self._join(self.receiver)
+        if settings.mode is Mode.BOX:
+            self._box()
+        else:
+            self._fleet()
 
-    def _people(self) -> None:
+    def _box(self) -> None:
         box = Hardware(self.loop, "box")
         for number in range(1, self.settings.workers + 1):
             self._join(BoxWorker(self, f"w{number}", box))
         self._join(App(self, "app", box))
-        self.receiver = Receiver(self, "receiver", Hardware(self.loop, "receiver"))
-        self._join(self.receiver)
+
+    def _fleet(self) -> None:
+        drift = self.chance_of("drift")
+
+        def machine(name: str) -> Hardware:
+            return Hardware(self.loop, name, rate=1 + drift.uniform(-DRIFT_MAX, DRIFT_MAX))
+
+        self.broker = Broker(self, "broker", machine("broker"))
+        self.hub = Hub(self, "orchestrator", machine("orchestrator"))
+        self._join(self.broker)
+        self._join(self.hub)
+        for number in range(1, self.settings.workers + 1):
+            self._join(FleetWorker(self, f"w{number}", machine(f"w{number}")))
+        self._join(FleetApp(self, "app", machine("app")))
 
     def _join(self, machine: Machine) -> None:
         self.machines[machine.name] = machine
@@ -205,7 +229,7 @@ class World:
     def deploy(self, name: str, *, at_s: float) -> None:
         """SIGTERM to a worker; a new one is started when it has ended."""
         machine = self.machines[name]
-        assert isinstance(machine, BoxWorker)
+        assert isinstance(machine, Worker)
         self.at(at_s, machine.deploy)
 
     def suspend(self, name: str, *, at_s: float, for_s: float) -> None:
@@ -245,12 +269,23 @@ class World:
         self.at(until_s, heal)
 
     def lose(self, what: str, *, way: str = "there", times: int = 1) -> None:
-        """The next words of a kind (`answer`, `upload`; in a fleet also `submit`, `grant_first`, `settle` …) get lost.
+        """The next words of a kind get lost: `answer`, to the receiver, and `upload`.
+
+        In a fleet also the verbs of the ledger (`submit`, `grant_first`, `settle` …), and what goes over the broker:
+        `offer`, `beat`, `mark`, `tell`, `deliver`.
 
         Args:
             way: `there`: nobody hears it; `back`: it is done, and not answered.
         """
         self._losses.append(_Loss(what, way, times))
+
+    def wipe_broker(self, *, at_s: float) -> None:
+        """The broker loses all that planrun has there."""
+        self.at(at_s, self.broker.wipe)
+
+    def break_connections(self, *, at_s: float) -> None:
+        """The broker loses all its connections, and nothing else."""
+        self.at(at_s, self.broker.break_all)
 
     def lose_objects(self, *, times: int = 1) -> None:
         """The store forgets the next results that it takes, before anybody looks at them."""
@@ -280,6 +315,10 @@ class World:
         """How long the next job process takes to start."""
         return self._between(self.settings.start_s)
 
+    def trip_s(self) -> float:
+        """How long the next word takes over the network."""
+        return self._between(self.settings.trip_s)
+
     def bytes_of(self, n: int, attempt: int) -> bytes:
         """What the job code leaves in its file: never twice the same, as real encoders do."""
         self._runs += 1
@@ -303,9 +342,15 @@ class World:
         return least if most <= least else least + (most - least) * self._fates.random()
 
     def _fate(self, who: str, whom: str, what: str) -> Fate:
-        fate = Fate(there_s=self._between(self.settings.trip_s), back_s=self._between(self.settings.trip_s))
-        fate.lost_there = self._loses(what, "there")
-        fate.lost_back = not fate.lost_there and self._loses(what, "back")
+        fate = Fate(there_s=self.trip_s(), back_s=self.trip_s())
+        settings = self.settings
+        if (settings.lost or settings.doubled) and self.loop.now_s < settings.honest_s:
+            fate.lost_there = self._fates.random() < settings.lost / 2
+            fate.lost_back = self._fates.random() < settings.lost / 2
+            if what in DOUBLED and self._fates.random() < settings.doubled:
+                fate.doubled_s = self._fates.choice((0.01, 1, 30))
+        fate.lost_there = self._loses(what, "there") or fate.lost_there
+        fate.lost_back = (not fate.lost_there and self._loses(what, "back")) or fate.lost_back
         return fate
 
     def _loses(self, what: str, way: str) -> bool:

@@ -121,13 +121,13 @@ class Crew:
         await self._all_ready()
 
     async def strike(self, strike: Strike) -> bool:
-        """Do it to somebody. False: there was nobody whom it could hit, with another one left to go on."""
+        """Do it to somebody, who runs a job if anybody does. False: nobody could be hit with another left to go on."""
         ready = await self._ready()
         fit = [worker for worker in self._workers if not worker.is_hurt and worker.name in ready and worker.lives]
-        if strike.blow is Blow.CUT:
-            hit = [worker for worker in fit if worker.post.lines]
-        else:
-            hit = fit if strike.blow is not Blow.JOB else [worker for worker in fit if self._jobs_of(worker)]
+        hit = [worker for worker in fit if worker.post.lines or strike.blow is not Blow.CUT]
+        busy = [worker for worker in hit if self._jobs_of(worker)]
+        if busy or strike.blow is Blow.JOB:
+            hit = busy
         if not hit or (len(fit) < 2 and strike.blow is not Blow.JOB):
             return False
         worker = hit[int(strike.lot * len(hit))]

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +39,7 @@ from planrun.worker.gates import Gates, Health
 from planrun.worker.inputs import Inputs
 from planrun.worker.isolation import Level, choose
 from planrun.worker.keeper import Keeper
+from planrun.worker.last_words import MOMENT_S
 from planrun.worker.leftovers import Leftovers
 from planrun.worker.options import WorkerOptions
 from planrun.worker.pool import Pool
@@ -157,20 +158,28 @@ async def man(post: Post, options: WorkerOptions) -> AsyncIterator[Supervisor]:
         )
     finally:
         stop.set()
-        await asyncio.gather(*beside)
+        await _wait_ended(beside, timeout_s=MOMENT_S if place.is_remote else None)
         post.gates.close()
         await post.transport.close()
-        holds_nothing = await _holds_nothing(ledger, row.incarnation)
-        if holds_nothing:
+        if await _holds_nothing(ledger, row.incarnation):
             post.lock.remove()
         else:
             post.lock.close()  # the file stays: whoever takes its lock proves us dead, and takes our jobs over
 
 
+async def _wait_ended(beside: Sequence[asyncio.Task[None]], *, timeout_s: float | None) -> None:
+    """Until they have ended. Those that wait for an answer after that time are stopped: they change nothing here."""
+    _, late = await asyncio.wait(beside, timeout=timeout_s)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*beside, return_exceptions=bool(late))
+
+
 async def _holds_nothing(ledger: Ledger, incarnation: str) -> bool:
     try:
-        return not await ledger.held(incarnation)
-    except (LedgerUnavailable, LedgerUnusable):
+        async with asyncio.timeout(MOMENT_S):
+            return not await ledger.held(incarnation)
+    except (LedgerUnavailable, LedgerUnusable, TimeoutError):
         return False
 
 

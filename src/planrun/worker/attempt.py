@@ -40,6 +40,7 @@ from planrun.worker.folder import AttemptFolder, plain_suffix
 from planrun.worker.inputs import Inputs
 from planrun.worker.keeper import Holding, Keeper
 from planrun.worker.kept_log import keep_log, shown_log
+from planrun.worker.last_words import before_the_end
 from planrun.worker.run import Ran, Run
 from planrun.worker.store_wait import Drained, StoreWait
 from planrun.worker.taking import Successor
@@ -317,7 +318,18 @@ class Attempt:
         await self._until_answered("report", lambda: self.tools.ledger.stopped(lease, self.tools.who))
 
     async def _until_answered(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until there is a definite answer. Everything asked here is idempotent."""
+        """Ask until there is a definite answer. Everything asked here is idempotent.
+
+        Raises:
+            LedgerUnavailable: This worker ends, and the ledger of its fleet is away.
+        """
+        asking, run = self._keep_asking(what, ask), self.run
+        if not self.tools.is_fleet:  # a file is not away, it is busy
+            return await asking
+        grace_s = run.options.drain_grace_s
+        return await before_the_end(asking, orders=run.orders, clock=self.tools.clock, grace_s=grace_s)
+
+    async def _keep_asking(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
         for tries in itertools.count():
             try:
                 return await ask()

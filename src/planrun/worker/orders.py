@@ -10,18 +10,30 @@ class Orders:
 
     Attributes:
         hand_back: A deploy: leave a checkpoint where the kind can, then give the job back.
+        hand_back_ms: When that was said first, boottime.
         hurry: Give it back now, as it is.
         abandon: This worker is broken: stop, say nothing; the leases run out.
         listeners: Called after each order.
     """
 
     def __init__(self) -> None:
-        self.hand_back = self.hurry = self.abandon = False
+        self.hurry = self.abandon = False
+        self.hand_back_ms: int | None = None
         self.listeners: set[Callable[[], None]] = set()
 
-    def give(self, *, hand_back: bool = False, hurry: bool = False, abandon: bool = False) -> None:
+    @property
+    def hand_back(self) -> bool:
+        return self.hand_back_ms is not None
+
+    def is_over(self, now_ms: int, grace_s: float) -> bool:
+        """Is there no time left for anything that can be done without?"""
+        is_late = self.hand_back_ms is not None and now_ms >= self.hand_back_ms + grace_s * 1000
+        return self.hurry or self.abandon or is_late
+
+    def give(self, *, hand_back_ms: int | None = None, hurry: bool = False, abandon: bool = False) -> None:
         """Add an order to those that stand."""
-        self.hand_back |= hand_back
+        if self.hand_back_ms is None:
+            self.hand_back_ms = hand_back_ms
         self.hurry |= hurry
         self.abandon |= abandon
         for listener in list(self.listeners):

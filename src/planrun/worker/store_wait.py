@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from planrun.clock import Clock
@@ -39,7 +39,6 @@ class StoreWait:
     clock: Clock
     complaints: Complaints
     drain_grace_s: float
-    _until_ms: int | None = field(default=None, init=False)
 
     async def carry(self, who: str, act: Callable[[], T]) -> T:
         """Do it in a thread, again for as long as the store is away. It may be done several times.
@@ -66,16 +65,7 @@ class StoreWait:
             self.holding.say(None, f"waiting for the store: {why}")
             if self.holding.is_over:
                 raise LostLease("the lease ended while the store was away")
-            if self._must_end():
+            if self.orders.is_over(self.clock.boot_ms(), self.drain_grace_s):
                 raise Drained(why)
             await self.clock.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
         raise AssertionError("counting never ends")
-
-    def _must_end(self) -> bool:
-        orders = self.orders
-        if not (orders.hand_back or orders.abandon):
-            return False
-        now_ms = self.clock.boot_ms()
-        if self._until_ms is None:
-            self._until_ms = now_ms + round(self.drain_grace_s * 1000)
-        return orders.hurry or orders.abandon or now_ms >= self._until_ms

@@ -22,6 +22,7 @@ from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Gates, Reservation
 from planrun.worker.keeper import Keeper
+from planrun.worker.last_words import LAST_WORD_S, MOMENT_S
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
 from planrun.worker.pool import Pool
@@ -71,6 +72,7 @@ class Supervisor:
         self._running: dict[int, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._recheck = asyncio.Event()
+        self._told_to_end = asyncio.Event()
         self._draining = False
         self._drained = False  # by an operator: what runs goes on
         self._exit_code = 0
@@ -89,9 +91,9 @@ class Supervisor:
 
     def drain(self) -> None:
         """Take nothing more and hand back what runs. Called again: at once, as it is."""
-        self._orders.give(hand_back=True, hurry=self._draining)
+        self._orders.give(hand_back_ms=self._clock.boot_ms(), hurry=self._draining)
         self._draining = True
-        self._wake.set()
+        self._end()
 
     async def serve(self) -> int:
         """Work until told to stop.
@@ -106,20 +108,37 @@ class Supervisor:
         watching = [asyncio.create_task(watch) for watch in watches]
         self._processes.prepare()
         try:
-            while not self._is_over():
-                self._wake.clear()
-                self.returns.say(LOOP, self._clock.boot_ms())
-                if not await self._take_work():
-                    await self._pause()
+            await self._take_until_over()
             self.returns.leave(LOOP)
             await self._wind_down()
         finally:
             stop.set()
-            for task in watching:
+            for task in (keeping, *watching):
                 task.cancel()
             await asyncio.gather(keeping, *watching, return_exceptions=True)
             await self._processes.close()
         return self._exit_code
+
+    async def _take_until_over(self) -> None:
+        """Take work until told to end. A question that nobody answers then is dropped: its lease runs out."""
+        taking = asyncio.create_task(self._keep_taking())
+        told = asyncio.create_task(self._told_to_end.wait())
+        try:
+            await asyncio.wait({taking, told}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({taking}, timeout=MOMENT_S)
+            if taking.done():
+                taking.result()
+        finally:
+            told.cancel()
+            taking.cancel()
+            await asyncio.wait({taking})
+
+    async def _keep_taking(self) -> None:
+        while not self._is_over():
+            self._wake.clear()
+            self.returns.say(LOOP, self._clock.boot_ms())
+            if not await self._take_work():
+                await self._pause()
 
     # --- taking work ---
 
@@ -214,7 +233,7 @@ class Supervisor:
         lease = attempt.granted.lease
         try:
             await attempt.carry()
-        except LedgerUnusable as error:
+        except (LedgerUnavailable, LedgerUnusable) as error:
             log.error("%s was dropped: %s", attempt.name, error)
         except Exception:  # a bug in planrun must cost this attempt only; its lease runs out
             log.exception("%s was dropped by a fault of the worker", attempt.name)
@@ -287,13 +306,18 @@ class Supervisor:
     def _abandon(self, exit_code: int) -> None:
         self._exit_code = exit_code
         self._orders.give(abandon=True)
+        self._end()
+
+    def _end(self) -> None:
+        self._told_to_end.set()
         self._wake.set()
 
     async def _wind_down(self) -> None:
         state = "broken" if self._exit_code == EXIT_FATAL else "draining"
         log.info("worker %s is %s, %d jobs run", self._row.name, state, len(self._running))
-        with suppress(LedgerUnavailable, LedgerUnusable):
-            await self._transport.offers(0)
+        with suppress(LedgerUnavailable, LedgerUnusable, TimeoutError):
+            async with asyncio.timeout(MOMENT_S):
+                await self._transport.offers(0)
         telling = asyncio.create_task(self._say_goodbye(state))
         while self._running:
             await asyncio.wait(list(self._running.values()))
@@ -301,12 +325,13 @@ class Supervisor:
 
     async def _say_goodbye(self, state: str) -> None:
         """For people and routing only; no lease depends on it."""
-        with suppress(LedgerUnavailable, LedgerUnusable):
-            await self._register(state)
-            workers = [row for row in await self._ledger.workers() if row.incarnation != self._row.incarnation]
+        with suppress(LedgerUnavailable, LedgerUnusable, TimeoutError):
+            async with asyncio.timeout(LAST_WORD_S):
+                await self._register(state)
+                workers = [row for row in await self._ledger.workers() if row.incarnation != self._row.incarnation]
+                open_jobs, leaving = await self._ledger.open_jobs(), {self._row.incarnation}
             wall_ms = self._clock.now().wall_ms
             dead = {row.incarnation for row in workers if seems_dead(row, wall_ms=wall_ms)}
-            open_jobs, leaving = await self._ledger.open_jobs(), {self._row.incarnation}
             for text in left_without(open_jobs, [*workers, self._row], leaving, dead=dead):
                 log.warning("%s", text)
 

@@ -181,7 +181,9 @@ class RemoteLedger:
             misfit = trouble(error)  # no connection came about, and asking again at once would change nothing
             is_unsent = misfit is None and isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             said = misfit or str(error) or f"no reply within {question.reply_s:g} s"
-            if isinstance(error, httpx2.RemoteProtocolError) and self._tls is None and not self._met:
+            # It hangs up on what is no TLS: seen here as an end, or, if it has not read all of it, as a reset.
+            hung_up = isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError | httpx2.WriteError)
+            if hung_up and self._url.startswith("http:") and not self._met:
                 said += "; does it speak TLS there? Then write https://"
             done = "nothing was asked" if is_unsent or misfit else "what was asked may or may not be done"
             raise _NoAnswer(

@@ -113,7 +113,7 @@ class Intake:
             if channel is None or channel.is_closed or wanted == (self._consumer is not None):
                 return
             if wanted:
-                async with asking(f"consuming {self._queue}"):
+                async with asking(f"consuming {self._queue}", queue=self._queue):
                     self._consumer = (await channel.basic_consume(self._queue, self._arrived)).consumer_tag
                 for tag in channel.consumers.keys() - {self._consumer}:  # what was under way for them is here by now
                     del channel.consumers[tag]

@@ -35,8 +35,11 @@ class OtherQueue(TransportUnavailable):
 
 
 @asynccontextmanager
-async def asking(what: str, *, timeout_s: float = ASK_S) -> AsyncIterator[None]:
+async def asking(what: str, *, timeout_s: float = ASK_S, queue: str = "") -> AsyncIterator[None]:
     """Around everything that is asked of a broker.
+
+    Args:
+        queue: Which one it is about, if that could be without a leader.
 
     Raises:
         TransportUnavailable: No answer, or a bad one.
@@ -49,7 +52,8 @@ async def asking(what: str, *, timeout_s: float = ASK_S) -> AsyncIterator[None]:
     except ChannelPreconditionFailed as error:
         raise OtherQueue(f"{what}: {error}") from None
     except TimeoutError:
-        raise TransportUnavailable(f"{what}: no answer within {timeout_s:g} s") from None
+        leaderless = f"; if others do answer, it has no leader: rabbitmqctl delete_queue {queue}; it is made anew"
+        raise TransportUnavailable(f"{what}: no answer within {timeout_s:g} s{leaderless if queue else ''}") from None
     except (AMQPError, OSError, RuntimeError, EOFError) as error:
         raise TransportUnavailable(f"{what}: {error or type(error).__name__}") from None
     except asyncio.CancelledError:
@@ -161,7 +165,7 @@ async def declare(link: Link, queue: Queue) -> int:
         TransportUnavailable: No answer.
     """
     try:
-        async with link.borrowed() as channel, asking(f"declaring the queue {queue.name}"):
+        async with link.borrowed() as channel, asking(f"declaring the queue {queue.name}", queue=queue.name):
             made = await channel.queue_declare(queue.name, durable=True, arguments=queue.arguments)
             return made.message_count or 0
     except OtherQueue as error:
@@ -178,7 +182,7 @@ async def look_at(link: Link, queue: Queue) -> int:
         NoQueue: There is none of that name.
         TransportUnavailable: No answer.
     """
-    async with link.borrowed() as channel, asking(f"looking at the queue {queue.name}"):
+    async with link.borrowed() as channel, asking(f"looking at the queue {queue.name}", queue=queue.name):
         found = await channel.queue_declare(queue.name, passive=True)
         return found.message_count or 0
 
