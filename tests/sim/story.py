@@ -19,7 +19,6 @@ import pytest
 
 from planrun.client.async_client import AsyncClient
 from planrun.core.errors import PlanrunError
-from planrun.core.names import job_id_of
 from planrun.core.offers import Offer
 from planrun.sim.actor import Hardware
 from planrun.sim.jobs import Deed

@@ -9,11 +9,12 @@ import pytest
 
 from planrun.core.life import Outcome
 from planrun.sim.jobs import Deed
-from planrun.sim.settings import Mode, Order, deeds, fails
+from planrun.sim.settings import Mode, Order, fails
 from tests.sim.story import Attempt, Job, Story, seeds
 
 FINISHED_AT_ONCE = Job("finished", None, 1, (0, 0, 0))
 FINISHED_AFTER_A_LOSS = Job("finished", None, 2, (0, 1, 0))
+LATER_S = 20.0  # then all are there, and have said so
 DEFAULTS: dict[str, Any] = {"mode": Mode.FLEET, "workers": 2, "lease_s": 12, "proof_of_death": False}
 
 
@@ -68,20 +69,18 @@ def test_b3_who_dies_before_the_grant_leaves_the_offer_to_another_at_the_same_at
         assert story.handed() == 2
         assert story.job("job-1") == FINISHED_AT_ONCE
         assert story.attempts("job-1") == [Attempt(1, "success", stopped=1)]
-        assert story.at_s("granted", "job-1") < 30  # handed over, not offered anew
+        assert len(story.sent) == 1  # handed over, not offered anew
 
 
 @seeds
-@pytest.mark.parametrize("place", ["grant:answered"])
-def test_b4_who_dies_between_grant_and_acknowledgement_loses_a_lease_and_the_offer_is_refused(
-    seed: int, place: str
-) -> None:
+def test_b4_who_dies_between_grant_and_acknowledgement_loses_a_lease_and_the_offer_is_refused(seed: int) -> None:
     with fleet("B4", seed, restart_s=300) as story:
-        crash_first(story, place)
+        crash_first(story, "grant:answered")
         story.run(until_s=10)
         assert [attempt.outcome for attempt in story.attempts("job-1")] == [None]  # it came again, and was refused
         assert story.handed() == 2
-        assert story.lying() == story.starts == []
+        assert not story.lying()
+        assert not story.starts
         story.run()
 
         assert story.job("job-1") == FINISHED_AFTER_A_LOSS
@@ -247,20 +246,20 @@ def test_b14_a_worker_that_does_not_reach_the_orchestrator_gives_its_offers_back
 
 @seeds
 def test_b15_a_message_that_nobody_can_read_is_put_away_and_its_job_offered_again(seed: int) -> None:
-    with fleet("B15", seed, orders=(Order(n=1), Order(n=2, at_s=10))) as story:
+    with fleet("B15", seed, orders=(Order(n=1, at_s=LATER_S), Order(n=2, at_s=LATER_S + 2))) as story:
         story.broker.spoilt = 1
         story.run()
 
         assert story.broker.dead == 1
         assert story.job("job-1") == story.job("job-2") == FINISHED_AT_ONCE
         assert [start.n for start in story.starts] == [2, 1]  # the consumer goes on
-        assert 60 <= story.starts[1].at_s < 90
+        assert 5 <= story.at_s("granted", "job-1") - LATER_S < 10
 
 
 @seeds
 def test_b16_an_offer_that_was_delivered_too_often_is_put_away_and_its_job_offered_again(seed: int) -> None:
     deaths = 3
-    with fleet("B16", seed, workers=1, restart_s=1) as story:
+    with fleet("B16", seed, orders=(Order(n=1, at_s=LATER_S),), workers=1, restart_s=0.2) as story:
         story.broker.deliveries_max = deaths
         left = list(range(deaths))
 
@@ -271,7 +270,7 @@ def test_b16_an_offer_that_was_delivered_too_often_is_put_away_and_its_job_offer
                 story.when_at("w1", "grant:asking", die)
 
         story.when_at("w1", "grant:asking", die)
-        story.run(until_s=30)
+        story.run(until_s=LATER_S + 4)
         assert (left, story.broker.dead, story.handed()) == ([], 1, deaths)
         assert story.attempts("job-1") == []
         story.run()
@@ -291,5 +290,6 @@ def test_b17_a_cancel_between_offer_and_grant_wins(seed: int) -> None:
 
         assert heard[0].answer.canceled
         assert story.job("job-1") == Job("canceled", None, 1, (0, 0, 0))
-        assert story.attempts("job-1") == story.starts == story.lying() == []
-        assert story.broker.orphans == 0
+        assert not story.attempts("job-1")
+        assert not story.starts
+        assert (story.lying(), story.broker.orphans) == ([], 0)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from planrun.orchestrator import sweeper
 from planrun.core import routing
+from planrun.orchestrator import sweeper
 from planrun.sim.jobs import Deed
 from planrun.sim.settings import Mode, Order
 from tests.sim.story import Job, Story, seeds
@@ -27,9 +27,7 @@ def granted_between(story: Story, name: str) -> int:
     """How many jobs were granted after this one was handed in and before its turn."""
     [asked_s] = [line.at_s for line in story.lines("app") if line.what.startswith(f"has handed in {name} ")]
     granted_s = story.at_s("granted", name)
-    return sum(
-        line.what.startswith("granted") and asked_s <= line.at_s < granted_s for line in story.lines("ledger")
-    )
+    return sum(line.what.startswith("granted") and asked_s <= line.at_s < granted_s for line in story.lines("ledger"))
 
 
 @seeds
