@@ -10,7 +10,7 @@ import pytest
 from planrun.core.life import Outcome
 from planrun.sim.jobs import Deed
 from planrun.sim.settings import Mode, Order, fails
-from tests.sim.story import Attempt, Job, Story, seeds
+from tests.sim.story import Attempt, Job, Story, few_seeds, seeds
 
 FINISHED_AT_ONCE = Job("finished", None, 1, (0, 0, 0))
 FINISHED_AFTER_A_LOSS = Job("finished", None, 2, (0, 1, 0))
@@ -127,10 +127,10 @@ def test_b7_a_grant_whose_answer_never_comes_runs_out_and_another_runs_it(seed: 
         assert [(start.attempt, start.who) for start in story.starts] == [(2, "w2")]
 
 
-@seeds
+@few_seeds
 def test_b8_a_broker_that_loses_everything_loses_no_job_and_runs_none_twice(seed: int) -> None:
-    """Ten thousand of them differ from forty in nothing but the time that they take."""
-    orders = tuple(Order(n=n, waits=False) for n in range(1, 41))
+    """Ten thousand of them differ from twenty-four in nothing but the time that they take."""
+    orders = tuple(Order(n=n, waits=False) for n in range(1, 25))
     with fleet("B8", seed, orders=orders, slots=4, deed_of=lambda n, attempt: Deed(runs_s=6)) as story:
         story.wipe_broker(at_s=8)
         story.run(until_s=7.9)
@@ -139,7 +139,7 @@ def test_b8_a_broker_that_loses_everything_loses_no_job_and_runs_none_twice(seed
         assert story.lying()
         story.run()
 
-        assert [start.n for start in sorted(story.starts)] == list(range(1, 41))
+        assert [start.n for start in sorted(story.starts)] == list(range(1, 25))
         assert story.rows("SELECT DISTINCT state, attempt, failures + losses + handbacks FROM job") == [
             ("finished", 1, 0)
         ]
@@ -212,7 +212,7 @@ def test_b12_the_very_worker_that_has_failed_an_attempt_runs_the_next_one(seed: 
         assert story.starts[1].at_s - story.at_s("transient", "job-1") < 4  # its two seconds, and the way
 
 
-@seeds
+@few_seeds
 def test_b13_while_all_slots_are_full_nobody_hoards_offers_and_no_attempt_is_spent(seed: int) -> None:
     orders = tuple(Order(n=n) for n in range(1, 7))
     deed = Deed(runs_s=110, progress_every_s=30)
@@ -227,7 +227,7 @@ def test_b13_while_all_slots_are_full_nobody_hoards_offers_and_no_attempt_is_spe
         assert story.last_s("ledger") < 3 * 112 + 10  # each started as soon as a slot was free
 
 
-@seeds
+@few_seeds
 def test_b14_a_worker_that_does_not_reach_the_orchestrator_gives_its_offers_back_in_no_hurry(seed: int) -> None:
     away_s = 300
     with fleet("B14", seed, workers=1) as story:

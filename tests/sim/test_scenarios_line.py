@@ -10,7 +10,7 @@ from planrun.core import routing
 from planrun.orchestrator import sweeper
 from planrun.sim.jobs import Deed
 from planrun.sim.settings import Mode, Order
-from tests.sim.story import Job, Story, seeds
+from tests.sim.story import Job, Story, few_seeds
 
 SLOTS = 4
 WINDOW = 2 * SLOTS  # offers that may be out in a lane
@@ -30,30 +30,30 @@ def granted_between(story: Story, name: str) -> int:
     return sum(line.what.startswith("granted") and asked_s <= line.at_s < granted_s for line in story.lines("ledger"))
 
 
-@seeds
+@few_seeds
 def test_b18_an_urgent_job_overtakes_a_flood_but_for_what_is_already_on_offer(seed: int) -> None:
-    """A million of them differ from sixty in nothing but the time that they take."""
-    flood = tuple(Order(n=n, waits=False, routes=0) for n in range(1, 61))
-    urgent = Order(n=200, name="urgent", at_s=8, priority=5)
+    """A million of them differ from thirty in nothing but the time that they take."""
+    flood = tuple(Order(n=n, waits=False, routes=0) for n in range(1, 33))
+    urgent = Order(n=200, name="urgent", at_s=5, priority=5)
     with fleet("B18", seed, orders=(*flood, urgent), deed_of=lambda n, attempt: Deed(runs_s=2)) as story:
         story.run()
 
         assert granted_between(story, "urgent") <= WINDOW
-        assert story.last_s("ledger") > 25  # it was a flood
+        assert story.last_s("ledger") > 14  # it was a flood
 
 
-@seeds
+@few_seeds
 def test_b19_one_job_of_another_tenant_comes_next_whatever_the_first_one_has_in_line(seed: int) -> None:
-    flood = tuple(Order(n=n, waits=False, routes=0, namespace="x") for n in range(1, 61))
-    single = Order(n=200, name="single", at_s=8, namespace="y")
+    flood = tuple(Order(n=n, waits=False, routes=0, namespace="x") for n in range(1, 33))
+    single = Order(n=200, name="single", at_s=5, namespace="y")
     with fleet("B19", seed, orders=(*flood, single), deed_of=lambda n, attempt: Deed(runs_s=2)) as story:
         story.run()
 
         assert granted_between(story, "single") <= WINDOW
-        assert story.last_s("ledger") > 25
+        assert story.last_s("ledger") > 14
 
 
-@seeds
+@few_seeds
 def test_b20_while_the_only_machine_of_its_kind_is_down_a_job_waits_and_then_runs(seed: int) -> None:
     orders = (*(Order(n=n, at_s=5, needs=("gpu",)) for n in (1, 2)), Order(n=3, at_s=5))
     with fleet("B20", seed, orders=orders, capabilities={"w2": ("gpu",)}, restart_s=600) as story:
@@ -67,7 +67,7 @@ def test_b20_while_the_only_machine_of_its_kind_is_down_a_job_waits_and_then_run
         assert all(story.job(f"job-{n}") == FINISHED_AT_ONCE for n in (1, 2, 3))
 
 
-@seeds
+@few_seeds
 def test_b21_what_no_machine_ever_had_fails_at_once_and_is_named(seed: int) -> None:
     orders = (Order(n=1, needs=("tpu",), at_s=WARM_S), Order(n=2, needs=("tpu",)), Order(n=3))
     with fleet("B21", seed, orders=orders, capabilities={"w2": ("gpu",)}) as story:
@@ -83,7 +83,7 @@ def test_b21_what_no_machine_ever_had_fails_at_once_and_is_named(seed: int) -> N
         assert story.job("job-3") == FINISHED_AT_ONCE
 
 
-@seeds
+@few_seeds
 def test_b22_what_waits_for_a_version_that_was_retired_fails_in_the_end_and_others_do_not(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,8 +26,8 @@ from planrun.ledger.wire import (
 )
 from planrun.orchestrator.options import OrchestratorOptions
 from planrun.sim.actor import Actor, Hardware
-from planrun.sim.broker import FleetEnd
 from planrun.sim.clock import SimClock
+from planrun.sim.ends import FleetEnd
 from planrun.sim.machines import Machine, Sender
 from planrun.sim.net import NoReply, NoWay
 from planrun.transport.contract import FleetTransport

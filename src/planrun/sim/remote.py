@@ -7,8 +7,8 @@ from planrun.core.flows import lane_of
 from planrun.core.messages import WorkerRow
 from planrun.ledger.contract import Ledger
 from planrun.sim.actor import Actor
-from planrun.sim.broker import WorkerEnd
 from planrun.sim.clock import SimClock
+from planrun.sim.ends import WorkerEnd
 from planrun.sim.fleet import ADDRESS, Wire
 from planrun.sim.machines import App, Worker
 from planrun.sim.settings import Order

@@ -121,7 +121,7 @@ class LabWorld(World):
         if lab.fault is not Fault.NONE and lab.moment is Moment.TIME:
             self.at(self.loop.now_s + max(0.0, lab.at_s - A_MOMENT_S), self._strike)
 
-    def _at_trip(self, place: str) -> None:
+    def at_trip(self, place: str) -> None:
         self.watch.passed(place)
         lab = self.lab
         is_here = self.loop.current.name == A and PLACES.get(lab.moment) == place
@@ -134,7 +134,7 @@ class LabWorld(World):
             else:
                 self._strike()
             self._is_struck = True
-        super()._at_trip(place)
+        super().at_trip(place)
 
     def _strike(self) -> None:
         """Let it go wrong now."""
