@@ -60,7 +60,7 @@ bench: $(READY)  ## measure planrun beside PEERS=huey,pgqueuer,… in short; ben
 	  --rounds 3 --jobs 500 --spaced 100 --long-s 20 --watch-s 25
 
 torture: PEERS = planrun,fleet,celery,dramatiq,huey,rq,procrastinate,pgqueuer,dbos
-torture: $(READY)  ## kill, freeze and deploy under planrun and PEERS=celery,rq,…, and count what becomes of jobs (25 min)
+torture: $(READY)  ## kill, freeze and deploy under planrun and PEERS=celery,rq,…, and count what becomes of jobs (20 min)
 	@$(BIN)/python -m bench.torture --peers "$(PEERS)"
 
 docs: $(READY)  ## write the generated parts of docs/ anew

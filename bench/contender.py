@@ -110,22 +110,17 @@ class Contender:
 
     def ask(self, verb: str, *words: object) -> Any:
         """See `peers/ask.py`."""
+        asking = self._start(self._asking(verb, *words), output=subprocess.PIPE)
+        self._beside.append(asking)
         try:
-            done = subprocess.run(
-                self._asking(verb, *words),
-                cwd=self.folder,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=ASK_S_MAX,
-                check=False,
-            )
+            said, errors = (text.decode() for text in asking.communicate(timeout=ASK_S_MAX))
         except subprocess.TimeoutExpired:
             raise Unfit(f"{self.peer.name} {verb}: no answer in {ASK_S_MAX} s") from None
-        if done.returncode:
-            raise Unfit(f"{self.peer.name} {verb}: {done.stderr.strip()[-1500:]}")
-        return json.loads(done.stdout.splitlines()[-1])
+        finally:
+            self.kill(asking)
+        if asking.returncode:
+            raise Unfit(f"{self.peer.name} {verb}: {errors.strip()[-1500:]}")
+        return json.loads(said.splitlines()[-1])
 
     def watch(self, number: int) -> subprocess.Popen[bytes]:
         """Have it noted whose result the peer shows, as long as the returned process lives."""
@@ -150,7 +145,8 @@ class Contender:
         self._is_closed = True
         self.kill()
 
-    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _start(self, command: Sequence[str], *, output: int | None = None) -> subprocess.Popen[bytes]:
+        """What it prints goes to the log of the workers, or to `output`."""
         if self._is_closed:
             raise Unfit(f"{self.peer.name}: was told to end")
         with (self.folder / "workers.log").open("ab") as log:
@@ -159,8 +155,8 @@ class Contender:
                 cwd=self.folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=output or log,
+                stderr=output or log,
                 start_new_session=True,
             )
 
@@ -172,7 +168,7 @@ class Contender:
                     end(pid)
             worker.wait()
             for those in (self.workers, self._beside):
-                if worker in those:
+                with suppress(ValueError):
                     those.remove(worker)
 
     def cpu_s(self) -> float:

@@ -26,7 +26,7 @@ from typing import Any
 from bench.peers.note import ANSWERED, SENT, attempt_in, note
 
 PER_CALL = 1000
-WATCH_S = 0.2
+WATCH_S = 0.5
 GAP = 0.6, 1.4  # of the mean pause between two jobs: no worker's polling may fall into step
 
 

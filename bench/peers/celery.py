@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from celery import Celery
+from celery import Celery, Task
 
 from bench.peers import note
 
@@ -35,7 +35,11 @@ APP.conf.update(
     broker_transport_options={"confirm_publish": True},
 )
 noop = APP.task(name="noop")(note.noop)
-long = APP.task(name="long")(note.long)
+
+
+@APP.task(name="long", bind=True)
+def long(task: Task, number: int, seconds: float) -> str:
+    return note.long(number, seconds, f"{task.request.retries} of {task.max_retries} retries")
 
 
 class Connection:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dramatiq
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
+from dramatiq.middleware import CurrentMessage
 
 from bench.peers import note
 
@@ -21,9 +22,15 @@ SETTINGS = {
 TOLD = note.told()
 QUEUE = TOLD.queue
 BROKER = RabbitmqBroker(url=f"{TOLD.server['rabbitmq'].removesuffix('/')}?heartbeat=10", confirm_delivery=True)
+BROKER.add_middleware(CurrentMessage())
 dramatiq.set_broker(BROKER)
 noop = dramatiq.actor(queue_name=QUEUE, actor_name="noop")(note.noop)
-long = dramatiq.actor(queue_name=QUEUE, actor_name="long", max_retries=10, time_limit=3_600_000)(note.long)
+
+
+@dramatiq.actor(queue_name=QUEUE, actor_name="long", max_retries=10, time_limit=3_600_000)
+def long(number: int, seconds: float) -> None:
+    message = CurrentMessage.get_current_message()
+    note.long(number, seconds, f"{message.options.get('retries', 0)} of 10 retries")
 
 
 class Connection:

@@ -59,4 +59,5 @@ def connect() -> Connection:
 def workers(count: int) -> list[list[str]]:
     polling = ["-d", "0.1", "-b", "1", "-m", "0.1"]
     consumer = str(TOLD.binaries / "huey_consumer")
-    return [[consumer, "bench.peers.huey.QUEUE", "-k", "process", "-w", str(TOLD.slots), "-q", "-g", "TERM", *polling]]
+    options = ["-k", "process", "-w", str(TOLD.slots), "-q", "-g", "TERM", *polling]
+    return [[consumer, "bench.peers.huey.QUEUE", *options]] * count

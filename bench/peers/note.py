@@ -79,9 +79,13 @@ def noop(number: int) -> None:
     note(STARTED, number)
 
 
-def long(number: int, seconds: float) -> str:
-    """The long job of whatever interrupts one. Returns what it wrote, for the peer's own store of results."""
-    pauses = _work(number, seconds)
+def long(number: int, seconds: float, spent: str = "") -> str:
+    """The long job of whatever interrupts one. Returns what it wrote, for the peer's own store of results.
+
+    Args:
+        spent: What the peer has counted against the job by now, if it says so to the job itself.
+    """
+    pauses = _work(number, seconds, spent)
     while True:
         try:
             time.sleep(next(pauses))
@@ -89,9 +93,9 @@ def long(number: int, seconds: float) -> str:
             return str(ended.value)
 
 
-async def long_async(number: int, seconds: float) -> str:
+async def long_async(number: int, seconds: float, spent: str = "") -> str:
     """The same, as a coroutine."""
-    pauses = _work(number, seconds)
+    pauses = _work(number, seconds, spent)
     while True:
         try:
             pause_s = next(pauses)
@@ -100,7 +104,7 @@ async def long_async(number: int, seconds: float) -> str:
         await asyncio.sleep(pause_s)
 
 
-def _work(number: int, seconds: float) -> Generator[float, None, str]:
+def _work(number: int, seconds: float, spent: str) -> Generator[float, None, str]:
     """The pauses of a job. It is work: a job that is frozen does not get on.
 
     Its result goes to one file per job, whole or not at all, as a job writes that has only its queue's word that it is
@@ -113,7 +117,7 @@ def _work(number: int, seconds: float) -> Generator[float, None, str]:
         yield from [STEP_S] * round((seconds - LAST_S) / STEP_S)
         note(READY, number, attempt)
         yield from [STEP_S] * round(LAST_S / STEP_S)
-        words = json.dumps({"job": number, "attempt": attempt, "pid": os.getpid()})
+        words = json.dumps({"job": number, "attempt": attempt, "pid": os.getpid(), "spent": spent})
         place = result_file(folder, number)
         own = place.with_suffix(f".{attempt}")
         own.write_text(words)

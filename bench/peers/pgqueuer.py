@@ -43,7 +43,8 @@ async def main() -> AsyncIterator[PgQueuer]:
 
     @queue.entrypoint("long")
     async def long(job: Job) -> None:
-        await long_async(*json.loads(job.payload))
+        number, seconds = json.loads(job.payload)
+        await long_async(number, seconds, f"{job.attempts} attempts")
 
     yield queue
     await connection.close()

@@ -59,7 +59,7 @@ class Connection:
     async def spent(self, number: int) -> str:
         async with APP.open_async():
             jobs = await APP.job_manager.list_jobs_async(queueing_lock=str(number))
-        return ", ".join(f"{job.attempts} attempts ({job.status})" for job in jobs)
+        return ", ".join(f"{job.attempts} of 10 attempts" for job in jobs)
 
     def close(self) -> None:
         APP.close()

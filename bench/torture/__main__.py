@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from bench.compare import chosen
 from bench.contender import Contender, Peer, Unfit, installed, peers
 from bench.servers import IMPATIENT, started
 from bench.torture.scenarios import SCENARIOS, Lengths, played
-from bench.torture.table import Run, table
+from bench.torture.table import Run, set_up, table
 
 PEERS = "planrun,fleet,celery,dramatiq,huey,rq,procrastinate,pgqueuer,dbos"
 LONGEST_FIRST = ("longer", "storm", "freeze", "term", "whole", "child", "twice")
@@ -46,30 +46,28 @@ def play(task: Task, lengths: Lengths) -> Run:
         counted, said = played(task.scenario, task.contender, lengths)
         return Run(name, task.scenario, task.turn, counted, said, lengths.watch_s, load)
     except Unfit as unfit:
-        return Run(name, task.scenario, task.turn, None, {}, lengths.watch_s, load, str(unfit))
+        remark = str(unfit)
+    except Exception as error:  # the other runs are not lost with this one
+        remark = repr(error)
+    return Run(name, task.scenario, task.turn, None, {}, lengths.watch_s, load, remark)
 
 
 def play_all(tasks: list[Task], lengths: Lengths, *, at_once: int) -> list[Run]:
     """Beside each other; in the order in which they were asked for."""
-    left, done = deque(tasks), queue.SimpleQueue[Run | BaseException]()
+    left, done = deque(tasks), queue.SimpleQueue[Run]()
 
     def work() -> None:
-        while left:
-            try:
+        with suppress(IndexError):
+            while True:
                 done.put(play(left.popleft(), lengths))
-            except BaseException as error:
-                done.put(error)
 
     for _ in range(min(at_once, len(tasks))):
         threading.Thread(target=work, daemon=True).start()
     runs: list[Run] = []
     try:
         while len(runs) < len(tasks):
-            run = done.get()
-            if isinstance(run, BaseException):
-                raise run
-            runs.append(run)
-            print(f"{len(runs)} of {len(tasks)}: {run}", file=sys.stderr)
+            runs.append(done.get())
+            print(f"{len(runs)} of {len(tasks)}: {runs[-1]}", file=sys.stderr)
     finally:
         left.clear()
         for task in tasks:
@@ -112,7 +110,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--peers", default=PEERS, help="names from bench/peers/peers.toml")
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--turns", type=int, default=2, help="how often each is played")
-    parser.add_argument("--at-once", type=int, default=12, help="how many are played beside each other")
+    parser.add_argument("--at-once", type=int, default=9, help="how many are played beside each other")
     parser.add_argument("--folder", type=Path, default=Path(f"/var/tmp/planrun-bench-{os.getuid()}"), help="on a disk")
     parser.add_argument("--json", type=Path, help="default: torture.json in the folder; the table lies beside it")
     parser.add_argument("--keep", action="store_true", help="keep what the peers and servers wrote")
@@ -138,18 +136,19 @@ def main() -> int:
         return 1
     loads = [run.load for run in runs]
     words = [
-        table(runs, known),
+        table(runs),
         "",
         f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, {asked.turns} runs of each, "
         f"{time.monotonic() - began_s:.0f} s, {os.cpu_count()} cores, load average {min(loads):.0f} to "
         f"{max(loads):.0f}: "
         f"`python -m bench.torture {' '.join(sys.argv[1:])}`",
+        "",
         *(f"not played: {run.peer} {run.scenario}: {run.remark}" for run in runs if run.counted is None),
     ]
     print("\n".join(words))
     kept = asked.json or asked.folder / "torture.json"
-    kept.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
-    kept.with_suffix(".md").write_text("\n".join(words) + "\n")
+    kept.write_text("[\n" + ",\n".join(json.dumps(asdict(run), ensure_ascii=False) for run in runs) + "\n]\n")
+    kept.with_suffix(".md").write_text("\n".join([*words, "", set_up([peer.name for peer in these])]) + "\n")
     print(f"every run: {kept}", file=sys.stderr)
     return 0
 

@@ -24,6 +24,7 @@ class Observer:
         self._file = result_file(contender.folder, number)
         self._own: list[Note] = []
         self._shown: float | None = None
+        self._looked_s = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -67,10 +68,12 @@ class Observer:
             self.tick(time.monotonic())
 
     def tick(self, now_s: float) -> None:
+        """An attempt is gone since it was last seen to live: another that starts meanwhile does not run beside it."""
         self._look_at_file(now_s)
         for attempt in running(self.history()):
             if not self._lives(attempt):
-                self._note(GONE, now_s, attempt)
+                self._note(GONE, max(self._looked_s, attempt), attempt)
+        self._looked_s = now_s
 
     def _look_at_file(self, now_s: float) -> None:
         with suppress(FileNotFoundError):

@@ -5,6 +5,7 @@ Each returns what the observer counted, and what it alone can say: how long a wo
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -15,13 +16,14 @@ from dataclasses import dataclass, field
 from subprocess import Popen, TimeoutExpired
 
 from bench.contender import Contender, Note, Unfit, end, family
-from bench.peers.note import LONG, READY, STARTED
+from bench.peers.note import LONG, READY, STARTED, result_file
 from bench.torture.history import Counted, count, running
 from bench.torture.observer import Observer
 
 BOOT_S = 60
 INTO_S = 3  # so far into a job it is disturbed
 DEPLOYS = 5
+AT_MOST_S = 360  # after the disturbance
 IDLE = 0  # the number of the small jobs by which an idle worker shows that it is there
 
 
@@ -104,14 +106,14 @@ class Stage:
 
         threading.Thread(target=finish, daemon=True).start()
 
-    def settle(self, *, quiet_s: float | None = None, watch_s: float | None = None) -> None:
+    def settle(self, *, quiet_s: float | None = None, at_most_s: float = AT_MOST_S) -> None:
         """Until there is a result, nothing runs, and nothing has happened for a while; or in vain."""
         quiet_s = self.lengths.settle_s if quiet_s is None else quiet_s
-        deadline_s = time.monotonic() + (self.lengths.watch_s if watch_s is None else watch_s)
+        deadline_s = time.monotonic() + at_most_s
         while time.monotonic() < deadline_s:
             history = self.observer.history()
-            is_quiet = time.monotonic() - history[-1].at_s > quiet_s
-            if is_quiet and not running(history) and not self.counted().lost:
+            still_s = time.monotonic() - max(self.disturbed_s, history[-1].at_s)
+            if not running(history) and still_s > (self.lengths.watch_s if self.counted().lost else quiet_s):
                 return
             time.sleep(0.2)
 
@@ -124,6 +126,12 @@ class Stage:
         if keeps_results and self._watching and self._watching.poll() is not None:
             raise Unfit(f"{self.contender.peer.name}: its results cannot be read\n{self.contender.last_words()}")
         return count(self.observer.history(), since_s=self.disturbed_s, keeps_results=keeps_results)
+
+    def spent(self) -> str:
+        """What the peer says that it has counted against the job; else what it said to the attempt that ended it."""
+        file = result_file(self.contender.folder, LONG)
+        said = self.contender.ask("spent", LONG)
+        return str(said or (json.loads(file.read_text())["spent"] if file.exists() else ""))
 
     def starts(self) -> list[Note]:
         return self.contender.starts(LONG)
@@ -157,7 +165,7 @@ def term(stage: Stage) -> None:
     stage.disturb()
     stage.stop(first)
     stage.settle()
-    stage.said["counted"] = stage.contender.ask("spent", LONG) or ""
+    stage.said["counted"] = stage.spent()
 
 
 def freeze(stage: Stage) -> None:
@@ -179,7 +187,7 @@ def longer(stage: Stage) -> None:
     """Nobody interferes, but the clock: the job lasts longer than the broker waits for an acknowledgement."""
     stage.begin(stage.lengths.longer_s)
     stage.disturbed_s = stage.starts()[0].at_s
-    stage.settle(quiet_s=30, watch_s=3 * stage.lengths.longer_s)
+    stage.settle(quiet_s=30, at_most_s=3 * stage.lengths.longer_s)
 
 
 def storm(stage: Stage) -> None:
@@ -192,8 +200,8 @@ def storm(stage: Stage) -> None:
         stage.stop(worker)
         worker = new
         time.sleep(max(0, began_s + stage.lengths.between_s - time.monotonic()))
-    stage.settle(watch_s=stage.lengths.watch_s + stage.lengths.long_s)
-    stage.said["counted"] = stage.contender.ask("spent", LONG) or ""
+    stage.settle()
+    stage.said["counted"] = stage.spent()
 
 
 def twice(stage: Stage) -> None:

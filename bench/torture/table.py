@@ -1,11 +1,11 @@
-"""The table of all runs, in Markdown: one line per peer."""
+"""The table of all runs, in Markdown: one line per peer. What its columns mean stands in bench/README.md."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.contender import Peer
+from bench.contender import peers, settings
 from bench.torture.history import Counted
 
 
@@ -36,58 +36,67 @@ Cell = Callable[[list[Counted], Runs], str]
 def seconds(values: Sequence[float]) -> str:
     """Least and most."""
     shown = [f"{value:.2f}" if value < 1 else f"{value:.1f}" for value in (min(values), max(values))]
-    return shown[0] if shown[0] == shown[1] else f"{shown[0]} to {shown[1]}"
+    return f"{shown[0]} s" if shown[0] == shown[1] else f"{shown[0]} to {shown[1]} s"
+
+
+def starts(counted: list[Counted], _: Runs) -> str:
+    least, most = min(each.starts for each in counted), max(each.starts for each in counted)
+    return f"{least if least == most else f'{least} to {most}'} start{'' if most == 1 else 's'}"
 
 
 def second(counted: list[Counted], runs: Runs) -> str:
-    """Seconds to the second start."""
+    """To the second start."""
     values = [each.second_s for each in counted if each.second_s is not None]
-    vain = len(counted) - len(values)
+    unneeded = sum(each.second_s is None and not each.lost for each in counted)
+    vain = len(counted) - len(values) - unneeded
     words = [seconds(values)] if values else []
-    if vain:
-        without = sum(each.second_s is None and not each.lost for each in counted)
-        words += [f"none needed, {without} of {len(counted)}"] if without else []
-        words += [f"**not in {runs[0].watched_s:g} s**, {vain - without} of {len(counted)}"] if vain > without else []
+    words += [f"none: the first went on, {unneeded} of {len(counted)}"] if unneeded else []
+    words += [f"**not in {runs[0].watched_s:g} s**, {vain} of {len(counted)}"] if vain else []
     return "; ".join(words)
+
+
+def killed(counted: list[Counted], runs: Runs) -> str:
+    return second(counted, runs) + (" (it is the worker)" if any(run.said.get("child") for run in runs) else "")
 
 
 def stopped(counted: list[Counted], runs: Runs) -> str:
     said = list(dict.fromkeys(run.said.get("worker", "").split(" after")[0] for run in runs))
-    return f"{second(counted, runs)}; worker {' or '.join(said)}"
-
-
-def total(what: str) -> Cell:
-    def cell(counted: list[Counted], _: Runs) -> str:
-        values = [getattr(each, what) for each in counted]
-        return f"{min(values)}" if min(values) == max(values) else f"{min(values)} to {max(values)}"
-
-    return cell
+    beside = sum(each.at_once > 1 for each in counted)
+    words = [second(counted, runs), f"worker {' or '.join(said)}"]
+    return "; ".join([*words, f"**beside the first run**, {beside} of {len(runs)}"] if beside else words)
 
 
 def overwritten(counted: list[Counted], runs: Runs) -> str:
-    file, own = sum(each.overwritten > 0 for each in counted), sum(each.answers_overwritten > 0 for each in counted)
-    return f"{file} of {len(runs)}; {own}"
+    file, own = (
+        f"**{times} of {len(runs)}**" if times else f"0 of {len(runs)}"
+        for times in (
+            sum(each.overwritten > 0 for each in counted),
+            sum(each.answers_overwritten > 0 for each in counted),
+        )
+    )
+    return f"file {file}, {f'store {own}' if peers()[runs[0].peer].results else 'has no store'}"
+
+
+def ran_over(counted: list[Counted], runs: Runs) -> str:
+    at_once = max(each.at_once for each in counted)
+    return f"{starts(counted, runs)}, {at_once} at once; {overwritten(counted, runs)}"
 
 
 def lived_through(counted: list[Counted], runs: Runs) -> str:
     ends = [each.result_s for each in counted if each.result_s is not None]
-    spent = " / ".join(dict.fromkeys(run.said.get("counted") or "nothing" for run in runs))
-    return f"{total('starts')(counted, runs)}; {seconds(ends) if ends else '**no result**'}; {spent}"
-
-
-def ran_over(counted: list[Counted], runs: Runs) -> str:
-    return f"{total('starts')(counted, runs)}; {total('at_once')(counted, runs)}; {overwritten(counted, runs)}"
+    spent = " / ".join(dict.fromkeys(run.said.get("counted") or "–" for run in runs))
+    return f"{starts(counted, runs)}; {seconds(ends) if ends else '**no result**'}; {spent}"
 
 
 COLUMNS: dict[str, tuple[str, Cell]] = {
-    "worker killed: s to second start": ("whole", second),
-    "its job's process killed": ("child", second),
+    "worker killed": ("whole", second),
+    "its job's process killed": ("child", killed),
     "SIGTERM": ("term", stopped),
-    "frozen, thawed late: s to second start": ("freeze", second),
-    "result overwritten: file; own store": ("freeze", overwritten),
-    "job longer than the broker's timeout: starts; at once; overwritten": ("longer", ran_over),
-    "five deploys: starts; s to the result; counted": ("storm", lived_through),
-    "submitted three times: starts": ("twice", total("starts")),
+    "worker frozen": ("freeze", second),
+    "and thawed: overwritten": ("freeze", overwritten),
+    "longer than the broker waits": ("longer", ran_over),
+    "five deploys": ("storm", lived_through),
+    "submitted three times": ("twice", starts),
 }
 
 
@@ -96,15 +105,23 @@ def cell(runs: Runs, make: Cell) -> str:
     return make(counted, [run for run in runs if run.counted]) if counted else "not played"
 
 
-def table(runs: Runs, known: dict[str, Peer]) -> str:
+def table(runs: Runs) -> str:
     names = list(dict.fromkeys(run.peer for run in runs))
     scenarios = {run.scenario for run in runs}
     columns = {title: column for title, column in COLUMNS.items() if column[0] in scenarios}
-    lines = [["", *columns, "lost"], ["---"] * (len(columns) + 2)]
+    lines = [["", *columns, "no result"], ["---"] * (len(columns) + 2)]
     for name in names:
         own = [run for run in runs if run.peer == name]
         cells = [cell([run for run in own if run.scenario == each], make) for each, make in columns.values()]
         counted = [run.counted for run in own if run.counted]
         lost = sum(each.lost for each in counted)
-        lines.append([f"**{name}**", *cells, f"{lost} of {len(counted)}"])
+        lines.append([f"**{name}**", *cells, f"{f'**{lost}**' if lost else lost} of {len(counted)}"])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def set_up(names: Sequence[str]) -> str:
+    """How each peer was set up, and why."""
+    lines = ["| peer | setting | why |", "| --- | --- | --- |"]
+    for name in names:
+        lines += [f"| {name} | `{setting}` | {reason} |" for setting, reason in settings(name).items()]
+    return "\n".join(lines)

@@ -89,16 +89,16 @@ def test_the_observer_sees_a_replaced_file_and_the_end_of_a_process_that_says_no
         observer.tick(now_s)
 
     own = [(note.word, note.at_s, note.attempt) for note in observer.history() if note.word != STARTED]
-    assert sorted(own) == [(GONE, 3, 1.5), (SEEN, 3, 20), (SEEN, 5, 1.5)]
+    assert sorted(own) == [(GONE, 2, 1.5), (SEEN, 3, 20), (SEEN, 5, 1.5)]
 
 
 def test_the_table_says_in_vain_and_how_often() -> None:
     run = Run("planrun", "whole", 0, counted((STARTED, 1, 1), (STARTED, 6, 6), (ANSWERED, 9, 6)), {}, 90, 1.0)
     never = replace(run, turn=1, counted=counted((STARTED, 1, 1)))
 
-    shown = table([run, never], peers()).splitlines()[-1]
+    shown = table([run, never]).splitlines()[-1]
 
-    assert shown == "| **planrun** | 1.0; **not in 90 s**, 1 of 2 | 1 of 2 |"
+    assert shown == "| **planrun** | 1.0 s; **not in 90 s**, 1 of 2 | **1** of 2 |"
 
 
 def test_each_peer_says_how_it_is_set_up_and_why_and_is_set_up_so() -> None:

@@ -11,6 +11,23 @@ QUEUES = "tests/orchestrator/test_outbox_queue.py"
 OUTLETS = "test_a_route_that_nobody_could_send_to_is_refused"
 
 ANSWERS = [
+    Fence(
+        "a receiver that asks for a rest gets it",
+        "orchestrator/outbox.py",
+        "if now_ms < (until_ms := self._resting_ms.pop(url, 0)):",
+        "if (until_ms := self._resting_ms.pop(url, 0)) < 0:",
+        (
+            "tests/orchestrator/test_outbox.py"
+            "::test_a_receiver_that_asks_for_a_rest_gets_it_and_others_are_not_kept_waiting",
+        ),
+    ),
+    Fence(
+        "how long a receiver may rest is bounded",
+        "orchestrator/webhook.py",
+        "return min(float(text), REST_S_MAX)",
+        "return float(text)",
+        ("tests/orchestrator/test_outbox.py::test_how_long_a_receiver_may_rest_is_bounded",),
+    ),
     contract(
         "what is owed is parked only after its result was kept long enough",
         f"{SQL}/park.sql",

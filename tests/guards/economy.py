@@ -9,6 +9,9 @@ from __future__ import annotations
 TWICE = "work: two run the job for a while, one of them in vain"
 URGENT = "time: of who is more urgent"
 WASTED = {
+    "what a job prints before its guardian attends waits for that": "lines of its log",
+    "a lock from outside does not hold the loop up": "time: of what else the worker has to do",
+    "another process's turn does not hold the loop up": "time: of what else the worker has to do",
     "a grant whose reply got lost is asked for by the same name": "time: one lease until others may run it",
     "trust in a lease counts from the first question": TWICE,
     "a lease that has run out is not asked for again": "work: a question whose answer is known",
@@ -21,6 +24,8 @@ WASTED = {
     "what lies in its lane is not offered again within seconds": "work: hints that nobody needs",
     "a drain waits for no orchestrator that is away": "time: of a deploy",
     "the grace of a drain counts for what is still to be said": "work: a job that had ended runs again",
+    "a receiver that asks for a rest gets it": "work: tries that are refused",
+    "how long a receiver may rest is bounded": "time: of an answer whose receiver asked for years",
     "who asks why hears of a rate": "time: of whoever looks for the reason",
     "who asks why hears of a broker that is away": "time: of whoever looks for the reason",
     "a broker that is away is said": "time: of whoever looks for the reason",

@@ -17,13 +17,15 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from planrun.clock import SystemClock
+from planrun.clock import Clock, SystemClock
 from planrun.core.errors import LedgerUnavailable
 from planrun.core.messages import Message
 from planrun.orchestrator import outbox as outbox_module
 from planrun.orchestrator.outbox import Outbox
 from planrun.orchestrator.publisher import Publisher
+from planrun.orchestrator.webhook import rest_s_of
 from planrun.storage.filesystem import FilesystemStore
+from tests.contract.manual_clock import ManualClock
 from tests.orchestrator.fake_ledger import FakeLedger
 
 pytestmark = pytest.mark.anyio
@@ -75,10 +77,10 @@ async def receiver() -> AsyncIterator[Receiver]:
     server.close()
 
 
-def an_outbox(ledger: FakeLedger, **given: Any) -> Outbox:
+def an_outbox(ledger: FakeLedger, *, clock: Clock | None = None, **given: Any) -> Outbox:
     """These tests publish nothing."""
     publisher = Publisher(ledger.port, FilesystemStore(Path("nowhere")), Path("nowhere"))
-    return Outbox(ledger.port, SystemClock.open_system(), publisher=publisher, **given)
+    return Outbox(ledger.port, clock or SystemClock.open_system(), publisher=publisher, **given)
 
 
 @pytest.fixture
@@ -142,6 +144,51 @@ async def test_any_other_answer_leaves_the_message_owed(
 
     assert len(ledger.owed) == 1
     assert [head["line"] for head in receiver.heads] == ["POST /answers HTTP/1.1"]  # a redirect is not followed
+
+
+@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
+async def test_a_receiver_that_asks_for_a_rest_gets_it_and_others_are_not_kept_waiting(
+    ledger: FakeLedger, receiver: Receiver, status: str
+) -> None:
+    clock = ManualClock()
+    outbox = an_outbox(ledger, clock=clock, environment={})
+    receiver.manners = [f"{status}\r\nretry-after: 120"]
+    ledger.owe(webhook_to(receiver))
+
+    async def tick() -> list[str]:
+        before = len(receiver.heads)
+        ledger.boot_ms = max([ledger.boot_ms, *(due_ms for _, due_ms in ledger.owed.values())])
+        await outbox.tick(ledger.boot_ms)
+        return [head["line"].split()[1] for head in receiver.heads[before:]]
+
+    assert await tick() == ["/answers"]
+    clock.advance(119)
+    assert await tick() == []
+    ledger.owe(webhook_to(receiver, n=2, path="/others"))
+    assert await tick() == ["/others"]
+    clock.advance(1)
+    assert await tick() == ["/answers"]
+    assert ledger.owed == {}
+    await outbox.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "rest_s"),
+    [
+        ("120", 120),
+        ("0", 0),
+        ("999999999999", 3600),
+        ("Thu, 01 Jan 1970 00:02:00 GMT", 60),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+        ("Thu, 01 Jan 2070 00:00:00 GMT", 3600),
+        ("-5", 0),
+        ("soon", 0),
+        ("\u0661", 0),
+        ("", 0),
+    ],
+)
+def test_how_long_a_receiver_may_rest_is_bounded(said: str, rest_s: float) -> None:
+    assert rest_s_of(said, wall_ms=60_000) == rest_s
 
 
 async def test_a_receiver_that_is_gone_for_good_is_parked_like_a_queue_that_is_not_there(

@@ -128,6 +128,7 @@ def test_while_the_orchestrator_stands_still_nobody_loses_a_job() -> None:
     history = run(Choice(fault=Fault.ORCHESTRATOR, job_a_s=4, for_s=20).settings())
 
     assert (history.tally.starts, history.tally.answers) == (1, 1)
+    assert len(seen(history, What.TRUSTS)) == 1
     assert history.sentence.startswith("Nobody took over")
 
 

@@ -16,6 +16,7 @@ from typing import Protocol, assert_never
 
 from planrun.clock import Clock
 from planrun.core.addresses import Allowed
+from planrun.core.durations import span
 from planrun.core.errors import Invalid, PlanrunError, TransportUnavailable, Unroutable
 from planrun.core.messages import Message
 from planrun.core.routes import Command, Publish, Queue, Webhook, check_route
@@ -76,6 +77,7 @@ class Outbox:
         self._broker = broker
         self._publisher = publisher
         self._publishing: dict[str, asyncio.Task[None]] = {}
+        self._resting_ms: dict[str, int] = {}  # until when a receiver wants nothing, by address
 
     async def tick(self, now_ms: int) -> int:
         """Deliver what is due, at most as long as one delivery may take.
@@ -158,6 +160,10 @@ class Outbox:
         # The HTTP client takes 0.15 s to import: only those pay who have a webhook.
         from planrun.orchestrator.webhook import Gone, NotAccepted, WebhookSender  # noqa: PLC0415
 
+        now_ms = self._clock.boot_ms()
+        if now_ms < (until_ms := self._resting_ms.pop(url, 0)):
+            self._resting_ms[url] = until_ms
+            raise _Undelivered(f"{url} wants nothing for another {span(until_ms - now_ms)} (Retry-After)")
         if self._webhooks is None:
             self._webhooks = WebhookSender(secret=self._webhook_secret, allowed=self._webhooks_allowed)
         try:
@@ -168,6 +174,8 @@ class Outbox:
         except Gone as error:
             raise _NobodyThere(f"{url}: {error}") from None
         except NotAccepted as error:
+            if error.rest_s:
+                self._resting_ms[url] = now_ms + round(error.rest_s * 1000)
             raise _Undelivered(str(error)) from None
 
     async def _enqueue(self, queue: str, message: Message) -> None:

@@ -7,6 +7,7 @@ receiver drops what it has seen by `webhook-id`, or by the `msg_id` in the body.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import httpx2
 from standardwebhooks import Webhook
@@ -20,8 +21,19 @@ from planrun.outgoing import JudgedTransport
 ALLOW_OPTION = "--allow-webhook"
 
 
+REST_S_MAX = 3600.0  # nobody keeps answers waiting for longer by asking
+
+
 class NotAccepted(Exception):
-    """The receiver did not answer with 2xx. The text says what happened instead."""
+    """The receiver did not answer with 2xx. The text says what happened instead.
+
+    Attributes:
+        rest_s: For so long it wants nothing more (`Retry-After`).
+    """
+
+    def __init__(self, text: str, *, rest_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.rest_s = rest_s
 
 
 class Gone(NotAccepted):
@@ -70,7 +82,7 @@ class WebhookSender:
         try:
             # Streamed: only the status counts, whatever else a receiver may say.
             async with self._http.stream("POST", url, content=message.body.encode(), headers=headers) as response:
-                status = response.status_code
+                status, rest = response.status_code, response.headers.get("retry-after", "")
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise NotAccepted(f"{type(error).__name__}: {error}") from None
         except Invalid as error:
@@ -78,10 +90,21 @@ class WebhookSender:
         if status == 410:
             raise Gone("it answered 410: it wants no more answers")
         if not 200 <= status < 300:
-            raise NotAccepted(f"it answered {status}")
+            raise NotAccepted(f"it answered {status}", rest_s=rest_s_of(rest, wall_ms=wall_ms))
 
     async def close(self) -> None:
         await self._http.aclose()
+
+
+def rest_s_of(text: str, *, wall_ms: int) -> float:
+    """Seconds that a `Retry-After` asks for, an hour at most; what is none of its two forms asks for nothing."""
+    if text.isascii() and text.strip().isdigit():
+        return min(float(text), REST_S_MAX)
+    try:
+        at = parsedate_to_datetime(text)
+        return max(0.0, min(at.timestamp() - wall_ms / 1000, REST_S_MAX))
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
 
 
 def _signer(secret: str) -> Webhook:

@@ -36,6 +36,7 @@ class Broker(Machine):
     deliveries_max: So often, of one message.
     spoilt: So many of the next offers nobody can read.
     declared: Does the application have its queue?
+    is_blocked: It takes no messages, and confirms none.
     """
 
     def __init__(self, world: World, name: str, hardware: Hardware) -> None:
@@ -49,6 +50,7 @@ class Broker(Machine):
         self.spoilt = 0
         self._deliveries: Counter[tuple[str, int]] = Counter()
         self.declared = True
+        self.is_blocked = False
         self._bound: tuple[int, int] | None = None
         self._beats: deque[RenewRequest | Marker] = deque()
         self._sweeper: FleetEnd | None = None
@@ -141,6 +143,11 @@ class Broker(Machine):
         self._beats.append(item)
         self._push()
         return True
+
+    def lag(self, by_s: float) -> None:
+        """What comes in this epoch waits so long, in its order."""
+        if self._sweeper is not None:
+            self._sweeper.lag(by_s)
 
     def begin(self, end: FleetEnd, generation: int, epoch: int) -> None:
         self._beats.clear()

@@ -14,7 +14,7 @@ LATE = (What.NOT_HELD, What.NEWS, What.STOPPED)
 FILES = (What.STORE, What.ASIDE, What.OVERWRITE, What.REPLACE)
 TURNED_AWAY = (What.REFUSE, What.LOST, *LATE)
 TROUBLE = (What.FREEZE, What.CRASH, What.TERM, What.CUT)
-MINOR = (What.RENEW, What.UNHEARD, What.HELD, What.UPLOAD, What.START, What.SUBMIT)
+MINOR = (What.RENEW, What.UNHEARD, What.HELD, What.TRUSTS, What.UPLOAD, What.START, What.SUBMIT)
 
 
 def name_of(lane: Lane | None) -> str:
@@ -109,6 +109,7 @@ class Plot:
             What.CUT: "is cut off: what it sends does not arrive",
             What.HEAL: "is connected again",
             What.HELD: "asks whether it still holds the lease: yes",
+            What.TRUSTS: "asks whether it still holds the lease; nobody answers, and its own deadline has not passed",
             What.NOT_HELD: f"asks whether it still holds the lease (token {fact.token}): no; it stores nothing",
             What.UPLOAD: "begins to write the result",
             What.STOPPED: "stops its upload: its lease is over",
