@@ -157,13 +157,13 @@ class Story(World):
         self.at(from_s, lambda: fail(error))
         self.at(until_s, lambda: fail(None))
 
-    def _at_trip(self, place: str) -> None:
+    def at_trip(self, place: str) -> None:
         act = self._places.pop((self.loop.current.name, place), None)
         if act is not None:
             act()
         if self._disk_error is not None and place == "ledger:before-commit":
             raise self._disk_error
-        super()._at_trip(place)
+        super().at_trip(place)
 
     # --- what came of it ---
 

@@ -159,7 +159,10 @@ class Checks:
         before = self._accepted.setdefault(order.name, job_id)
         if before != job_id:
             self._say("S14", f"call {order.name} is job {before}, and job {job_id}")
-        if not self._rows(_JOB, job_id):
+        rows = self._rows(_JOB, job_id)
+        if rows:
+            self._job(job_id, _Job(*rows[0]))
+        else:
             self._say("S14", f"job {job_id} was accepted, and is not in the ledger")
 
     def refused(self, order: Order) -> None:

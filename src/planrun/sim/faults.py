@@ -30,6 +30,25 @@ BOX_TRIPS = (
 )
 
 
+HUB_TRIPS = (
+    "ledger:before-commit",
+    "closing:found",
+    "closing:stands",
+    "closing:said",
+    "mark:written",
+    "generation:taken",
+    "generation:entered",
+    "outbox:taken",
+    "outbox:sent",
+    "outbox:confirmed",
+)
+WORKER_TRIPS = tuple(place for place in BOX_TRIPS if place.partition(":")[0] not in ("ledger", "outbox"))
+WORDS = (
+    "submit", "grant_first", "settle", "standing", "release", "checkpoint", "renew", "stopped", "register", "cancel",
+    "offer", "beat", "mark", "tell", "deliver", "answer", "begin epoch",
+)  # fmt: skip
+
+
 class Act(NamedTuple):
     """One line of a script: a method of `World`, and what it is called with."""
 
@@ -61,7 +80,8 @@ class Draw:
         self.chance = random.Random(f"{seed} plan")
         self.seed = seed
         self.jobs = jobs
-        self.mode = mode or Mode.BOX
+        self.mode = mode or self.chance.choice((Mode.BOX, Mode.FLEET))
+        self.is_fleet = self.mode is Mode.FLEET
         self.lease_s = self.chance.choice((6, 12, 30))
         self.honest_s = self.chance.choice((30, 60, 120))
         self.workers = self.chance.choice((2, 2, 3))
@@ -82,6 +102,9 @@ class Draw:
             restart_s=chance.choice((0.2, 2, 10)),
             drain_grace_s=chance.choice((0, 0, 5)),
             proof_of_death=chance.random() < 0.7,
+            strict=chance.random() < 0.6,
+            lost=chance.choice((0, 0, 0.02, 0.2)),
+            doubled=chance.choice((0, 0, 0.1)),
             honest_s=self.honest_s,
             end_s=self.honest_s + 1500,
         )
@@ -140,6 +163,8 @@ class Draw:
             self._crashes, self._freezes, self._stops, self._deploys, self._lost_answers, self._store_away, self._cuts,
             self._machine, self._wall_clock, self._others_crash, self._lost_objects,
         ]  # fmt: skip
+        if self.is_fleet:
+            kinds += [self._hub, self._broker, self._words]
         return [kind for kind in kinds if self.chance.random() < 0.4]
 
     def _times(self, most: int) -> Iterator[float]:
@@ -162,9 +187,14 @@ class Draw:
             yield Act("freeze", {"name": self._worker(), "at_s": at_s, "for_s": self._span()})
 
     def _stops(self) -> Iterator[Act]:
-        places = self.chance.sample(BOX_TRIPS, self.chance.randint(1, 4))
-        for place in places:
-            args = {"name": self._worker(), "at": place, "nth": self.chance.randint(1, 4)}
+        places = WORKER_TRIPS if self.is_fleet else BOX_TRIPS
+        yield from self._stop_at([(self._worker(), place) for place in places])
+        if self.is_fleet:
+            yield from self._stop_at([("orchestrator", place) for place in HUB_TRIPS])
+
+    def _stop_at(self, places: list[tuple[str, str]]) -> Iterator[Act]:
+        for name, place in self.chance.sample(places, self.chance.randint(1, 4)):
+            args = {"name": name, "at": place, "nth": self.chance.randint(1, 4)}
             if self.chance.random() < 0.5:
                 yield Act("crash", args)
             else:
@@ -185,26 +215,60 @@ class Draw:
 
     def _cuts(self) -> Iterator[Act]:
         for at_s in self._times(3):
-            whom = self.chance.choice(("store", "receiver"))
+            pairs = [(self._worker(), "store"), (self._worker(), "receiver")]
+            if self.is_fleet:
+                pairs = [
+                    (self._worker(), "store"), (self._worker(), "orchestrator"), (self._worker(), "broker"),
+                    ("orchestrator", "broker"), ("orchestrator", "store"), ("orchestrator", "receiver"),
+                    ("app", "orchestrator"), ("broker", "receiver"),
+                ]  # fmt: skip
+            who, whom = self.chance.choice(pairs)
             until_s = round(at_s + self._span(), 2)
-            yield Act("cut", {"who": self._worker(), "whom": whom, "from_s": at_s, "until_s": until_s})
+            yield Act("cut", {"who": who, "whom": whom, "from_s": at_s, "until_s": until_s})
+            if self.is_fleet and who.startswith("w") and self.chance.random() < 0.5:  # off the network altogether
+                for other in ("store", "orchestrator", "broker"):
+                    yield Act("cut", {"who": who, "whom": other, "from_s": at_s, "until_s": until_s})
 
     def _machine(self) -> Iterator[Act]:
         for at_s in self._times(2):
+            name = self.chance.choice(("orchestrator", self._worker(), "app")) if self.is_fleet else "w1"
             match self.chance.choice(("suspend", "pause_machine", "reboot")):
                 case "reboot":
-                    yield Act("reboot", {"name": "w1", "at_s": at_s})
+                    yield Act("reboot", {"name": name, "at_s": at_s})
                 case verb:
-                    yield Act(verb, {"name": "w1", "at_s": at_s, "for_s": self._span()})
+                    yield Act(verb, {"name": name, "at_s": at_s, "for_s": self._span()})
 
     def _wall_clock(self) -> Iterator[Act]:
         for at_s in self._times(2):
             by_s = self.chance.choice((-3600, -5, 5, 3600))
-            yield Act("step_wall_clock", {"name": "w1", "at_s": at_s, "by_s": by_s})
+            name = self.chance.choice(("orchestrator", self._worker(), "app")) if self.is_fleet else "w1"
+            yield Act("step_wall_clock", {"name": name, "at_s": at_s, "by_s": by_s})
 
     def _others_crash(self) -> Iterator[Act]:
         for at_s in self._times(3):
             yield Act("crash", {"name": self.chance.choice(("app", "receiver")), "at_s": at_s})
+
+    def _hub(self) -> Iterator[Act]:
+        for at_s in self._times(4):
+            if self.chance.random() < 0.6:
+                yield Act("crash", {"name": "orchestrator", "at_s": at_s})
+            else:
+                yield Act("freeze", {"name": "orchestrator", "at_s": at_s, "for_s": self._span()})
+
+    def _broker(self) -> Iterator[Act]:
+        for at_s in self._times(4):
+            match self.chance.choice(("crash", "wipe_broker", "break_connections", "freeze")):
+                case "crash":
+                    yield Act("crash", {"name": "broker", "at_s": at_s})
+                case "freeze":
+                    yield Act("freeze", {"name": "broker", "at_s": at_s, "for_s": self._span()})
+                case verb:
+                    yield Act(verb, {"at_s": at_s})
+
+    def _words(self) -> Iterator[Act]:
+        for what in self.chance.sample(WORDS, self.chance.randint(1, 5)):
+            way = self.chance.choice(("there", "back"))
+            yield Act("lose", {"what": what, "way": way, "times": self.chance.randint(1, 3)})
 
     def _lost_objects(self) -> Iterator[Act]:
         yield Act("lose_objects", {"times": self.chance.randint(1, 3)})

@@ -11,10 +11,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from planrun.client.async_client import AsyncClient
-from planrun.config import place_of
+from planrun.config import Place
+from planrun.core.access import digest_of
 from planrun.core.errors import Conflict, LedgerUnavailable, PlanrunError, ResultGone, UnknownJob, WaitTimeout
 from planrun.core.messages import Handler, Message, WorkerRow
 from planrun.inbox import Inbox, read
+from planrun.ledger.contract import Ledger
 from planrun.lockfile import WorkerLock
 from planrun.orchestrator.webhook import Gone, NotAccepted
 from planrun.sim.actor import Actor, Hardware
@@ -90,8 +92,8 @@ class Machine:
         raise NotImplementedError
 
 
-class BoxWorker(Machine):
-    """A worker process on the box of the ledger's file.
+class Worker(Machine):
+    """A worker process.
 
     Attributes:
         supervisor: While it works.
@@ -102,30 +104,29 @@ class BoxWorker(Machine):
     incarnation = ""
 
     async def main(self, actor: Actor) -> None:
-        world, clock, url = self.world, self.clock(), self.world.url
-        place = place_of(url)
-        ledger = open_ledger(url, clock=clock, hands=world.disk.hands(actor))
+        world, clock = self.world, self.clock()
+        place, ledger = self.place(), self.open_ledger(actor, clock)
         world.opened.append(ledger)
         lock = WorkerLock.acquire(place.workers, clock.new_id())
-        row = self.row(lock, lock_file=str(lock.path))
+        secret = clock.new_id()
+        is_kept = place.is_remote and lock.keep_secret(secret)
+        row = self.row(lock, lock_file="" if place.is_remote else str(lock.path), proof=digest_of(secret) * is_kept)
         gates = Gates(
             scratch=place.scratch, store=None, incarnation=lock.path.name, slots=row.slots, disk_free_bytes_min=0
         )
         releasing: list[Callable[[], None]] = [gates.close, lambda: os.close(lock.fd)]
         actor.at_crash += releasing
-        ground = Ground(ledger, world.store)
-        transport: WorkerTransport = open_transport(ledger, clock, row)
         post = Post(
             place=place,
             clock=clock,
-            ground=ground,
+            ground=Ground(ledger, world.store),
             lock=lock,
             row=row,
             catalog=Catalog(KINDS, row.handlers, ()),
             scratch=place.scratch,
             gates=gates,
             processes=SimPool(world.start_s, world.settings.deed_of, world.bytes_of),
-            transport=transport,
+            transport=self.open_transport(actor, ledger, clock, row),
             clear=lambda incarnation: None,
             environment={},
             webhooks=Sender(world, self),
@@ -140,6 +141,18 @@ class BoxWorker(Machine):
             if not actor.is_dead:
                 actor.at_crash = [each for each in actor.at_crash if each not in releasing]  # it has let go
         await ledger.close()
+
+    def place(self) -> Place:
+        """Where its files are."""
+        raise NotImplementedError
+
+    def open_ledger(self, actor: Actor, clock: SimClock) -> Ledger:
+        """How it reaches the ledger."""
+        raise NotImplementedError
+
+    def open_transport(self, actor: Actor, ledger: Ledger, clock: SimClock, row: WorkerRow) -> WorkerTransport:
+        """How it comes to offers."""
+        raise NotImplementedError
 
     def deploy(self) -> None:
         """SIGTERM."""
@@ -160,7 +173,7 @@ class BoxWorker(Machine):
             disk_free_bytes_min=0,
         )
 
-    def row(self, lock: WorkerLock, *, lock_file: str) -> WorkerRow:
+    def row(self, lock: WorkerLock, *, lock_file: str, proof: str = "") -> WorkerRow:
         self.incarnation = lock.path.name
         self.world.incarnations[self.incarnation] = self
         return WorkerRow(
@@ -172,7 +185,21 @@ class BoxWorker(Machine):
             lock_file=lock_file,
             lock_device=lock.device,
             lock_inode=lock.inode,
+            proof=proof,
         )
+
+
+class BoxWorker(Worker):
+    """A worker process on the box of the ledger's file."""
+
+    def place(self) -> Place:
+        return self.world.place
+
+    def open_ledger(self, actor: Actor, clock: SimClock) -> Ledger:
+        return open_ledger(self.world.url, clock=clock, hands=self.world.disk.hands(actor))
+
+    def open_transport(self, actor: Actor, ledger: Ledger, clock: SimClock, row: WorkerRow) -> WorkerTransport:
+        return open_transport(ledger, clock, row)
 
 
 class Sender:
@@ -245,11 +272,20 @@ class Receiver(Machine):
 class App(Machine):
     """The application: hands jobs in, waits, cancels. What it does survives its own crashes: it asks again."""
 
+    @property
+    def url(self) -> str:
+        """Where it finds planrun."""
+        return self.world.url
+
+    def open_ledger(self, actor: Actor, clock: SimClock) -> Ledger:
+        """How it reaches the ledger."""
+        return open_ledger(self.url, clock=clock, hands=self.world.disk.hands(actor))
+
     async def main(self, actor: Actor) -> None:
         world, clock = self.world, self.clock()
-        ledger = open_ledger(world.url, clock=clock, hands=world.disk.hands(actor), wait_s=10)
+        ledger = self.open_ledger(actor, clock)
         world.opened.append(ledger)
-        client = self.client = AsyncClient.over(ledger, world.store, url=world.url, clock=clock)
+        client = self.client = AsyncClient.over(ledger, world.store, url=self.url, clock=clock)
         async with asyncio.TaskGroup() as tasks:
             for order in world.settings.orders:
                 tasks.create_task(self._follow(client, order))
@@ -287,7 +323,7 @@ class App(Machine):
                     delay_s=order.delay_s,
                     deadline_s=order.deadline_s,
                     max_attempts=order.max_attempts,
-                    subscribers=[f"webhook:http://{order.name}-{each}" for each in range(order.routes)],
+                    subscribers=[self.route(order, each) for each in range(order.routes)],
                 )
             except Conflict as error:
                 world.say(self.name, f"is refused: {error}")
@@ -299,6 +335,10 @@ class App(Machine):
                 world.say(self.name, f"has handed in {order.name} ({handle.disposition})", job=handle.id)
                 world.checks.accepted(order, handle.id)
                 return handle.id
+
+    def route(self, order: Order, number: int) -> str:
+        """Where an answer goes."""
+        return f"webhook:http://{order.name}-{number}"
 
     async def _cancel(self, client: AsyncClient, order: Order, job_id: str) -> None:
         assert order.cancel_after_s is not None

@@ -73,49 +73,75 @@ class Net:
             NoWay, NoReply: As they say.
             Exception: What the other one answered with.
         """
-        caller = self._loop.current
-        answer: asyncio.Future[Any] = self._loop.create_future()
-        fate = self.fate_of(who, whom, what)
-
-        def refuse() -> None:
-            if not answer.done():
-                answer.set_exception(NoWay(f"{whom} is not there"))
-
-        def arrive() -> None:
-            if self.is_cut(who, whom):
-                return
-            actor = host()
-            if actor is None:
-                caller.soon(refuse)
-            else:
-                actor.spawn(serve())
-
-        async def serve() -> None:
-            try:
-                value, error = await do(), None
-            except Exception as raised:
-                value, error = None, raised
-            if not fate.lost_back:
-                self._loop.world.later(fate.back_s, give_back, value, error)
-
-        def give_back(value: Any, error: Exception | None) -> None:
-            if not self.is_cut(who, whom):
-                caller.soon(settle, value, error)
-
-        def settle(value: Any, error: Exception | None) -> None:
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(value)
-            else:
-                answer.set_exception(error)
-
-        if not fate.lost_there:
-            self._loop.world.later(fate.there_s, arrive)
-        if fate.doubled_s:
-            self._loop.world.later(fate.there_s + fate.doubled_s, arrive)
+        call = _Call(self, self._loop, who, whom, host, do, self.fate_of(who, whom, what))
+        call.send()
         try:
             async with asyncio.timeout(patience_s):
-                return await answer
+                return await call.answer
         except TimeoutError:
             raise NoReply(f"no reply of {whom} within {patience_s:g} s") from None
+
+
+class _Call:
+    """One call on its way there and back."""
+
+    def __init__(
+        self,
+        net: Net,
+        loop: SimLoop,
+        who: str,
+        whom: str,
+        host: Callable[[], Actor | None],
+        do: Callable[[], Awaitable[Any]],
+        fate: Fate,
+    ) -> None:
+        self._net, self._loop = net, loop
+        self._who, self._whom = who, whom
+        self._host, self._do = host, do
+        self._fate = fate
+        self._caller = loop.current
+        self.answer: asyncio.Future[Any] = loop.create_future()
+
+    def send(self) -> None:
+        fate, world = self._fate, self._loop.world
+        if not fate.lost_there:
+            world.later(fate.there_s, self._arrive)
+        if fate.doubled_s:
+            world.later(fate.there_s + fate.doubled_s, self._arrive)
+
+    def _arrive(self) -> None:
+        if self._net.is_cut(self._who, self._whom):
+            return
+        actor = self._host()
+        if actor is None:
+            self._caller.soon(self._settle, None, NoWay(f"{self._whom} is not there"))
+        else:
+            actor.spawn(self._serve())
+
+    async def _serve(self) -> None:
+        actor = self._loop.current
+        actor.at_crash.append(self._reset)
+        try:
+            value, error = await self._do(), None
+        except Exception as raised:
+            value, error = None, raised
+        actor.at_crash.remove(self._reset)
+        if not self._fate.lost_back:
+            self._loop.world.later(self._fate.back_s, self._give_back, value, error)
+
+    def _reset(self) -> None:
+        """The process at the other end has died: the system says so."""
+        error = NoReply(f"{self._whom} has ended the connection")
+        self._loop.world.later(self._fate.back_s, self._give_back, None, error)
+
+    def _give_back(self, value: Any, error: Exception | None) -> None:
+        if not self._net.is_cut(self._who, self._whom):
+            self._caller.soon(self._settle, value, error)
+
+    def _settle(self, value: Any, error: Exception | None) -> None:
+        if self.answer.done():
+            return
+        if error is None:
+            self.answer.set_result(value)
+        else:
+            self.answer.set_exception(error)

@@ -55,6 +55,8 @@ class Settings:
     deed_of: What job number n does in an attempt.
     upload_s, start_s, commit_s, trip_s: How long an upload, the start of a job process, a turn at the ledger and a word
         over the network take: the least and the most, seconds; chance picks.
+    strict: In a fleet answers stand in the store before anybody hears of them.
+    lost, doubled: Which share of all words over the network gets lost, or comes twice, until `honest_s`.
     restart_s: After so long a crashed process is started again.
     honest_s: From when on nothing is broken any more, unless a script breaks it.
     end_s: By when all must have come to rest.
@@ -70,9 +72,12 @@ class Settings:
     start_s: tuple[float, float] = (0.05, 0.2)
     commit_s: tuple[float, float] = (0.0005, 0.003)
     trip_s: tuple[float, float] = (0.001, 0.02)
+    lost: float = 0
+    doubled: float = 0
     restart_s: float = 2.0
     drain_grace_s: float = 0
     proof_of_death: bool = True
+    strict: bool = True
     honest_s: float = 0
     end_s: float = 1200
 

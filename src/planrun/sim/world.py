@@ -21,53 +21,37 @@ import logging
 import random
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from planrun import trip
 from planrun.client.answer import Answer
+from planrun.config import place_of
 from planrun.core.names import job_id_of, token_shown
 from planrun.ledger.contract import Ledger
-from planrun.sim.actor import Actor, Crash, Hardware
+from planrun.sim.actor import Hardware
+from planrun.sim.broker import Broker
 from planrun.sim.checks import Checks, Violation
 from planrun.sim.disk import Disk, scratch
+from planrun.sim.fleet import Hub
 from planrun.sim.loop import SimLoop, Stuck
-from planrun.sim.machines import App, BoxWorker, Machine, Receiver
+from planrun.sim.machines import App, BoxWorker, Machine, Receiver, Worker
 from planrun.sim.net import Fate, Net
-from planrun.sim.settings import Settings
+from planrun.sim.remote import FleetApp, FleetWorker
+from planrun.sim.script import Script
+from planrun.sim.settings import Mode, Settings
 from planrun.sim.store import SimStore
 from planrun.sim.trace import Line, Trace
 
 REST_S = 5.0  # it is looked so long whether anything still happens once all has ended
 LOOK_S = 0.5
+DOUBLED = ("offer", "tell", "deliver", "beat", "answer", "settle", "release", "grant_first", "renew", "submit")
+DRIFT_MAX = 0.0005  # 500 ppm: what a clock that is disciplined may differ in its rate
 
 
-@dataclass(slots=True)
-class _Stop:
-    """Attributes:
-    nth: At which passing.
-    for_s: How long the process is frozen there; None: it crashes.
-    """
-
-    nth: int
-    for_s: float | None
-
-
-@dataclass(slots=True)
-class _Loss:
-    """Attributes:
-    way: `there` or `back`.
-    times: How many more get lost.
-    """
-
-    what: str
-    way: str
-    times: int
-
-
-class World:
+class World(Script):
     """Attributes:
     settings: What it is made of.
     machines: Its parties by name.
@@ -80,6 +64,7 @@ class World:
         Args:
             name: What the trace calls this history, such as the id of a scenario.
         """
+        super().__init__(settings.honest_s)
         self.seed = seed
         names = [order.name or f"job-{order.n}" for order in settings.orders]
         orders = tuple(replace(order, name=name) for order, name in zip(settings.orders, names, strict=True))
@@ -96,33 +81,47 @@ class World:
         self.checks = Checks(self)
         self.answers: dict[str, Answer] = {}
         self.opened: list[Ledger] = []
-        self.incarnations: dict[str, BoxWorker] = {}
+        self.incarnations: dict[str, Worker] = {}
         self.machines: dict[str, Machine] = {}
-        self._stops: dict[tuple[str, str], _Stop] = {}
-        self._losses: list[_Loss] = []
-        self._forgets = 0
         self._runs = 0
-        self._busy_until_s = self.settings.honest_s  # the script goes on until then
         self.store = SimStore(self.loop)
-        self.store.on_write = self._stored
+        self.store.on_write = self.stored
         self.store.upload_s = lambda: self._between(self.settings.upload_s)
-        self.store.is_unheard = lambda: self._loses("upload", "back")
+        self.store.is_unheard = lambda: self.loses("upload", "back")
         self.store.is_reachable = lambda: not self.net.is_cut(self._who(), "store")
         self.net = Net(self.loop)
         self.net.fate_of = self._fate
         self.disk = Disk(self.loop, self.folder, commit_s=lambda: self._between(self.settings.commit_s))
         self.disk.on_commit = self.checks.committed
-        self.disk.stops_at = lambda actor, place: (actor.name, place) in self._stops
+        self.disk.stops_at = self.stops_at
         self.url = f"sqlite:///{self.disk.path}"
-        self._people()
+        self.place = place_of(self.url)
+        self.receiver = Receiver(self, "receiver", Hardware(self.loop, "receiver"))
+        self._join(self.receiver)
+        if settings.mode is Mode.BOX:
+            self._box()
+        else:
+            self._fleet()
 
-    def _people(self) -> None:
+    def _box(self) -> None:
         box = Hardware(self.loop, "box")
         for number in range(1, self.settings.workers + 1):
             self._join(BoxWorker(self, f"w{number}", box))
         self._join(App(self, "app", box))
-        self.receiver = Receiver(self, "receiver", Hardware(self.loop, "receiver"))
-        self._join(self.receiver)
+
+    def _fleet(self) -> None:
+        drift = self.chance_of("drift")
+
+        def machine(name: str) -> Hardware:
+            return Hardware(self.loop, name, rate=1 + drift.uniform(-DRIFT_MAX, DRIFT_MAX))
+
+        self.broker = Broker(self, "broker", machine("broker"))
+        self.hub = Hub(self, "orchestrator", machine("orchestrator"))
+        self._join(self.broker)
+        self._join(self.hub)
+        for number in range(1, self.settings.workers + 1):
+            self._join(FleetWorker(self, f"w{number}", machine(f"w{number}")))
+        self._join(FleetApp(self, "app", machine("app")))
 
     def _join(self, machine: Machine) -> None:
         self.machines[machine.name] = machine
@@ -131,7 +130,7 @@ class World:
         self._gc_was_on = gc.isenabled()
         gc.disable()  # whose `finally` runs when must not depend on how much memory was asked for
         logging.disable(logging.CRITICAL)
-        trip.watch(self._at_trip)
+        trip.watch(self.at_trip)
         for name in sorted(self.machines):
             self.machines[name].start()
         return self
@@ -151,7 +150,7 @@ class World:
             self._until(lambda: self.loop.now_s >= until_s, by_s=until_s)
             return
         settings = self.settings
-        self._until(lambda: self.loop.now_s >= self._busy_until_s and self.checks.is_at_rest(), by_s=settings.end_s)
+        self._until(lambda: self.loop.now_s >= self.busy_until_s and self.checks.is_at_rest(), by_s=settings.end_s)
         rest_s = self.loop.now_s + REST_S
         self._until(lambda: self.loop.now_s >= rest_s, by_s=rest_s)
         if not self.checks.violations:
@@ -176,94 +175,6 @@ class World:
             self.checks.violations.append(Violation("fault", mishap, self.loop.now_s))
         self.loop.mishaps = []
 
-    # --- the script ---
-
-    def at(self, at_s: float, act: Callable[[], None]) -> None:
-        """Do something at that moment; at once if it has passed."""
-        self._busy_until_s = max(self._busy_until_s, at_s)
-        self.loop.world.later(max(0.0, at_s - self.loop.now_s), act)
-
-    def freeze(self, name: str, *, for_s: float, at_s: float | None = None, at: str = "", nth: int = 1) -> None:
-        """Let the process of a party stand still, as SIGSTOP does, and go on later.
-
-        Args:
-            at_s: When; or
-            at: At which place of the code (`planrun.trip`), and the how manieth time it gets there.
-        """
-        if at:
-            self._stops[name, at] = _Stop(nth, for_s)
-        else:
-            self.at(at_s or 0, lambda: self._freeze(self.machines[name].actor, for_s))
-
-    def crash(self, name: str, *, at_s: float | None = None, at: str = "", nth: int = 1) -> None:
-        """Kill the process of a party. It is started again after `Settings.restart_s`. Args as for `freeze`."""
-        if at:
-            self._stops[name, at] = _Stop(nth, None)
-        else:
-            self.at(at_s or 0, self.machines[name].crash)
-
-    def deploy(self, name: str, *, at_s: float) -> None:
-        """SIGTERM to a worker; a new one is started when it has ended."""
-        machine = self.machines[name]
-        assert isinstance(machine, BoxWorker)
-        self.at(at_s, machine.deploy)
-
-    def suspend(self, name: str, *, at_s: float, for_s: float) -> None:
-        """The machine of a party sleeps: nothing runs, the monotonic clock stands still, boottime runs on."""
-        self.at(at_s, lambda: self._halt(name, for_s, slept_s=for_s))
-
-    def pause_machine(self, name: str, *, at_s: float, for_s: float) -> None:
-        """The virtual machine of a party is paused: nothing runs, and all its clocks stand still."""
-        self.at(at_s, lambda: self._halt(name, for_s, slept_s=0))
-
-    def reboot(self, name: str, *, at_s: float) -> None:
-        """The machine of a party, with all that runs on it, is switched off and on."""
-        self.at(at_s, lambda: self._reboot(self.machines[name].hardware))
-
-    def step_wall_clock(self, name: str, *, at_s: float, by_s: float) -> None:
-        """Somebody sets the wall clock of a party's machine."""
-
-        def step() -> None:
-            self.machines[name].hardware.wall_step_ms += round(by_s * 1000)
-            self.say(name, f"has its wall clock set by {by_s:g} s")
-
-        self.at(at_s, step)
-
-    def cut(self, who: str, whom: str, *, from_s: float, until_s: float) -> None:
-        """Two parties do not reach each other. On one box only the store and the receiver can be cut off."""
-        pair = frozenset((who, whom))
-
-        def cut() -> None:
-            self.net.cuts.add(pair)
-            self.say("network", f"{who} and {whom} do not reach each other")
-
-        def heal() -> None:
-            self.net.cuts.discard(pair)
-            self.say("network", f"{who} and {whom} reach each other again")
-
-        self.at(from_s, cut)
-        self.at(until_s, heal)
-
-    def lose(self, what: str, *, way: str = "there", times: int = 1) -> None:
-        """The next words of a kind (`answer`, `upload`; in a fleet also `submit`, `grant_first`, `settle` …) get lost.
-
-        Args:
-            way: `there`: nobody hears it; `back`: it is done, and not answered.
-        """
-        self._losses.append(_Loss(what, way, times))
-
-    def lose_objects(self, *, times: int = 1) -> None:
-        """The store forgets the next results that it takes, before anybody looks at them."""
-        self._forgets += times
-
-    def store_away(self, *, from_s: float, until_s: float) -> None:
-        """Nobody reaches the store."""
-        self._store_is("away", "nobody answers", from_s, until_s)
-
-    def store_refuses(self, *, from_s: float, until_s: float) -> None:
-        """The store is there, and takes no uploads."""
-        self._store_is("refuses", "403", from_s, until_s)
-
     # --- what the parties use ---
 
     def chance_of(self, name: str) -> random.Random:
@@ -279,6 +190,10 @@ class World:
     def start_s(self) -> float:
         """How long the next job process takes to start."""
         return self._between(self.settings.start_s)
+
+    def trip_s(self) -> float:
+        """How long the next word takes over the network."""
+        return self._between(self.settings.trip_s)
 
     def bytes_of(self, n: int, attempt: int) -> bytes:
         """What the job code leaves in its file: never twice the same, as real encoders do."""
@@ -303,87 +218,16 @@ class World:
         return least if most <= least else least + (most - least) * self._fates.random()
 
     def _fate(self, who: str, whom: str, what: str) -> Fate:
-        fate = Fate(there_s=self._between(self.settings.trip_s), back_s=self._between(self.settings.trip_s))
-        fate.lost_there = self._loses(what, "there")
-        fate.lost_back = not fate.lost_there and self._loses(what, "back")
+        fate = Fate(there_s=self.trip_s(), back_s=self.trip_s())
+        settings = self.settings
+        if (settings.lost or settings.doubled) and self.loop.now_s < settings.honest_s:
+            fate.lost_there = self._fates.random() < settings.lost / 2
+            fate.lost_back = self._fates.random() < settings.lost / 2
+            if what in DOUBLED and self._fates.random() < settings.doubled:
+                fate.doubled_s = self._fates.choice((0.01, 1, 30))
+        fate.lost_there = self.loses(what, "there") or fate.lost_there
+        fate.lost_back = (not fate.lost_there and self.loses(what, "back")) or fate.lost_back
         return fate
-
-    def _loses(self, what: str, way: str) -> bool:
-        for loss in self._losses:
-            if (loss.what, loss.way) == (what, way) and loss.times > 0:
-                loss.times -= 1
-                self.say("network", f"loses a word of {self._who()}: {what}, on the way {way}")
-                return True
-        return False
-
-    def _stored(self, key: str) -> None:
-        if self._forgets and "/jobs/" in key and key in self.store.objects and "film" in key:
-            self._forgets -= 1
-            self.say("store", f"forgets {key}")
-            self.store.lose(key)
-        self.checks.stored(key)
-
-    def _store_is(self, how: str, why: str, from_s: float, until_s: float) -> None:
-        def tell(why: str) -> None:
-            setattr(self.store, how, why)
-            self.say("store", f"{how}: {why}" if why else f"{how} no more")
-
-        self.at(from_s, lambda: tell(why))
-        self.at(until_s, lambda: tell(""))
-
-    def _at_trip(self, place: str) -> None:
-        actor = self.loop.current
-        stop = self._stops.get((actor.name, place))
-        if stop is None or actor.is_dead:
-            return
-        stop.nth -= 1
-        if stop.nth > 0:
-            return
-        del self._stops[actor.name, place]
-        if stop.for_s is None:
-            self.say(actor.name, f"is at {place}")
-            self.machines[actor.name].crash()
-            raise Crash
-        self.say(actor.name, f"is at {place}")
-        self._freeze(actor, stop.for_s)
-        self.loop.pause(0)
-
-    def _freeze(self, actor: Actor | None, for_s: float) -> None:
-        if actor is None or actor.is_frozen:
-            return
-        self.say(actor.name, f"is frozen for {for_s:g} s")
-        actor.is_frozen = True
-
-        def thaw() -> None:
-            if not actor.is_dead:
-                actor.is_frozen = False
-                self.say(actor.name, "goes on")
-
-        self._busy_until_s = max(self._busy_until_s, self.loop.now_s + for_s)
-        self.loop.world.later(for_s, thaw)
-
-    def _on(self, hardware: Hardware) -> list[Machine]:
-        return [machine for machine in self.machines.values() if machine.hardware is hardware]
-
-    def _halt(self, name: str, for_s: float, *, slept_s: float) -> None:
-        hardware = self.machines[name].hardware
-        if hardware.stands:
-            return
-        self.say(hardware.name, f"{'is suspended' if slept_s else 'is paused'} for {for_s:g} s")
-        hardware.stop()
-
-        def go_on() -> None:
-            hardware.go_on(slept_s=slept_s)
-            self.say(hardware.name, "goes on")
-
-        self._busy_until_s = max(self._busy_until_s, self.loop.now_s + for_s)
-        self.loop.world.later(for_s, go_on)
-
-    def _reboot(self, hardware: Hardware) -> None:
-        self.say(hardware.name, "is rebooted")
-        for machine in self._on(hardware):
-            machine.crash()
-        hardware.boot()
 
     def _close(self) -> None:
         self.checks.close()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from planrun.clock import Clock, SystemClock
 from planrun.config import Place, file_of, s3_access_from
 from planrun.core.errors import LedgerUnusable
 from planrun.core.fleet import Fleet
 from planrun.core.keeping import Keep
-from planrun.ledger.contract import Ledger
 from planrun.ledger.fleet import FleetLedger
 from planrun.lockfile import hold_ledger
 from planrun.orchestrator.archive import Archive
@@ -24,7 +24,7 @@ from planrun.orchestrator.duties import Duties, Loop
 from planrun.orchestrator.fleet import fleet_duties
 from planrun.orchestrator.generations import Generations
 from planrun.orchestrator.options import OrchestratorOptions
-from planrun.orchestrator.outbox import Outbox
+from planrun.orchestrator.outbox import Outbox, Webhooks
 from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.recovery import begin
 from planrun.orchestrator.retention import Retention
@@ -104,12 +104,21 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             )
             await _declare(ledger, options)
             store = open_shared_store(fleet.store)
-            async with (
-                _history(ledger, store, clock, options) as (generations, loops),
-                _open_broker(options, clock, generations.number) as broker,
-            ):
-                duties = _duties(ledger, store, clock, place, options, broker, loops)
-                yield Orchestrator(place, clock, ledger, store, fleet, duties, generations)
+            report = await asyncio.to_thread(probe_store, store)
+            for problem in report.problems:
+                log.warning("%s", problem)
+            seat = Seat(
+                place=place,
+                clock=clock,
+                ledger=ledger,
+                store=store,
+                fleet=fleet,
+                creates_once=report.creates_once,
+                open_broker=partial(_open_broker, options, clock),
+                environment=os.environ,
+            )
+            async with govern(seat, options) as orchestrator:
+                yield orchestrator
         finally:
             await ledger.close()
     finally:
@@ -126,20 +135,53 @@ async def _declare(ledger: FleetLedger, options: OrchestratorOptions) -> None:
         await ledger.set_rate(kind, per_s)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """All that an orchestrator stands on, open.
+
+    Attributes:
+        creates_once: The store lets one of several create an object: answers are written down there first.
+        open_broker: The fleet's end of its broker, for a generation of the ledger; gives None where there is none.
+        environment: What it says of secrets, and what programs see.
+        webhooks: Who sends them; None: over the network.
+    """
+
+    place: Place
+    clock: Clock
+    ledger: FleetLedger
+    store: Store
+    fleet: Fleet
+    creates_once: bool
+    open_broker: Callable[[int], AbstractAsyncContextManager[FleetTransport | None]]
+    environment: Mapping[str, str]
+    webhooks: Webhooks | None = None
+
+
 @asynccontextmanager
-async def _history(
-    ledger: Ledger, store: Store, clock: Clock, options: OrchestratorOptions
-) -> AsyncIterator[tuple[Generations, list[Loop]]]:
+async def govern(seat: Seat, options: OrchestratorOptions) -> AsyncIterator[Orchestrator]:
+    """Make sure that it is the right ledger, and put the duties together.
+
+    Raises:
+        StorageError: The store does not say.
+        LedgerUnusable: It must not be run as it is.
+    """
+    async with (
+        _history(seat, recover=options.recover) as (generations, loops),
+        seat.open_broker(generations.number) as broker,
+    ):
+        duties = _duties(seat, options, broker, loops)
+        yield Orchestrator(seat.place, seat.clock, seat.ledger, seat.store, seat.fleet, duties, generations)
+
+
+@asynccontextmanager
+async def _history(seat: Seat, *, recover: bool) -> AsyncIterator[tuple[Generations, list[Loop]]]:
     """Begin: the right copy of the ledger, recovered if need be; and what keeps it so while it is open."""
-    chronicle = chronicle_of(ledger)
-    generations = Generations(chronicle, store, clock)
-    report = await asyncio.to_thread(probe_store, store)
-    for problem in report.problems:
-        log.warning("%s", problem)
-    await begin(chronicle, store, generations, recover=options.recover, strict=report.creates_once)
+    chronicle = chronicle_of(seat.ledger)
+    generations = Generations(chronicle, seat.store, seat.clock)
+    await begin(chronicle, seat.store, generations, recover=recover, strict=seat.creates_once)
     loops = [Loop("say how far the ledger is", generations.tick, on_change=False)]
-    closer = Closer(chronicle, store, generations)
-    if report.creates_once:
+    closer = Closer(chronicle, seat.store, generations)
+    if seat.creates_once:
         loops.append(Loop("write answers down", closer.tick))
     try:
         yield generations, loops
@@ -165,15 +207,8 @@ async def _open_broker(
         await broker.close()
 
 
-def _duties(
-    ledger: FleetLedger,
-    store: Store,
-    clock: Clock,
-    place: Place,
-    options: OrchestratorOptions,
-    broker: FleetTransport | None,
-    loops: Sequence[Loop],
-) -> Duties:
+def _duties(seat: Seat, options: OrchestratorOptions, broker: FleetTransport | None, loops: Sequence[Loop]) -> Duties:
+    place, clock, ledger, store = seat.place, seat.clock, seat.ledger, seat.store
     expiry, more = fleet_duties(ledger, broker, clock)
     return Duties(
         ledger,
@@ -184,9 +219,10 @@ def _duties(
             ledger,
             clock,
             publisher=Publisher(ledger, store, place.public),
-            environment=os.environ,
-            webhook_secret=os.environ.get(WEBHOOK_SECRET_VARIABLE, ""),
+            environment=seat.environment,
+            webhook_secret=seat.environment.get(WEBHOOK_SECRET_VARIABLE, ""),
             webhooks_allowed=options.webhooks_allowed,
+            webhooks=seat.webhooks,
             broker=broker,
         ),
         collector=Collector(ledger, store, scratch=place.scratch, gc_grace_s=options.gc_grace_s),
