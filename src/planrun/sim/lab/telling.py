@@ -285,6 +285,8 @@ class Plot:
             return f"The job was started {grants} times; {winner} settled at {at}: one result, one answer."
         if trouble is None or trouble.at_ms >= won.at_ms:
             return f"Nobody got in the way: {winner} settled at {at}, one result, one answer."
+        if trouble.lane is Lane.LEDGER:
+            return f"Nobody took over while the orchestrator stood still: {winner} settled at {at}, one answer."
         return f"Nobody took over: {winner} still held its lease after the trouble, and settled at {at}: one answer."
 
 
