@@ -108,7 +108,7 @@ class FleetContract(LedgerContract):
         stamp_ms = clock.boot_ms_now
 
         assert await fleet.silent(stamp_ms=stamp_ms) == {"w1": 2, "w2": 1}
-        assert await fleet.expire(stamp_ms=stamp_ms, incarnation="w1") == 2
+        assert await they.sweep(stamp_ms=stamp_ms, incarnation="w1") == 2
         assert await fleet.silent(stamp_ms=stamp_ms) == {"w2": 1}
         assert (await they.row(late.job_id)).state is State.RUNNING
 
