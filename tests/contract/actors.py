@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -195,7 +194,7 @@ class Actors:
         for _ in range(200):
             if ended := await self.ledger.expire(stamp_ms=stamp_ms):
                 return ended
-            await asyncio.sleep(0.02)
+            self.clock.advance(0.02)
         return 0
 
     async def expire_all(self) -> int:
