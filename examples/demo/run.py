@@ -33,7 +33,7 @@ from planrun.core.messages import AttemptRow, JobRow
 CALLERS = ("browser", "share-page", "phone")
 LEASE_S = 3.0
 RENDER_S = 14.0  # how long the render should take if nobody disturbed it
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0  # for machines that do much else
 
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 120)
 

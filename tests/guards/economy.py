@@ -9,6 +9,9 @@ from __future__ import annotations
 TWICE = "work: two run the job for a while, one of them in vain"
 URGENT = "time: of who is more urgent"
 WASTED = {
+    "what a job prints before its guardian attends waits for that": "lines of its log",
+    "a lock from outside does not hold the loop up": "time: of what else the worker has to do",
+    "another process's turn does not hold the loop up": "time: of what else the worker has to do",
     "a grant whose reply got lost is asked for by the same name": "time: one lease until others may run it",
     "trust in a lease counts from the first question": TWICE,
     "a lease that has run out is not asked for again": "work: a question whose answer is known",

@@ -22,6 +22,27 @@ SHORTCUTS = [
         )
     ),
     Fence(
+        "what a job prints before its guardian attends waits for that",
+        "worker/launcher.py",
+        "            self._poll.unregister(self._output)\n        self._drain()\n",
+        "            pass\n        self._drain()\n",
+        ("tests/jobs/test_job_process.py::test_what_a_job_prints_before_its_guardian_attends_is_in_its_log",),
+    ),
+    Fence(
+        "a lock from outside does not hold the loop up",
+        "ledger/sqlite/writer.py",
+        "                    self._connection.set_busy_timeout(0)\n",
+        "",
+        ("tests/ledger/test_on_loop.py::test_a_lock_from_outside_does_not_hold_the_loop_up",),
+    ),
+    Fence(
+        "another process's turn does not hold the loop up",
+        "ledger/sqlite/turnstile.py",
+        "_try_until(time.monotonic() + _SOON_S)",
+        "_try_until(time.monotonic() + 3)",
+        ("tests/ledger/test_on_loop.py::test_while_another_process_has_the_turn_the_loop_goes_on",),
+    ),
+    Fence(
         "a call whose caller is gone is not begun",
         "ledger/sqlite/answer.py",
         "            self.claim()\n",
@@ -66,7 +87,7 @@ SHORTCUTS = [
     contract(
         "a grant that is asked for again is not a second one",
         "ledger/verbs/holding.py",
-        "if refused and (again := _granted_before(tx, request)) is not None:",
+        "if (again := _granted_before(tx, request)) is not None:",
         "if False:",
         "TestGrant::test_asked_again_the_same_one_is_granted_though_an_earlier_one_is_free_by_now",
     ),

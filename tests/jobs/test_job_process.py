@@ -312,6 +312,22 @@ async def test_a_warm_process_is_reused_and_cleared_in_between(stage: Stage, lev
     assert (exited.signal, exited.killed) == (signal.SIGKILL, True)
 
 
+async def test_what_a_job_prints_before_its_guardian_attends_is_in_its_log(stage: Stage, tmp_path: Path) -> None:
+    await stage.start("warm", level=Level.SUBREAPER, warm=True)
+    stage.run(tag="600")
+    await stage.until(Done)
+    await stage.process.clear()
+    second_log = tmp_path / "second.log"
+
+    os.kill(stage.process._launcher.pid, signal.SIGSTOP)
+    stage.run_in(tmp_path / "two" / "scratch", second_log)
+    await stage.until(Done)
+    os.kill(stage.process._launcher.pid, signal.SIGCONT)
+    await stage.process.kill()
+
+    assert second_log.read_text() == "run 2\n"
+
+
 @pytest.mark.parametrize("level", list(Level))
 async def test_the_tree_is_measured_every_second(stage: Stage, level: Level) -> None:
     await stage.start("busy", level=level)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from planrun.sim.net import Fate
 from planrun.sim.world import World
 
 
@@ -59,3 +60,41 @@ def stored(world: World, name: str, attempt: int) -> list[str]:
 def digest_at(world: World, key: str) -> str:
     """Of what lies there now."""
     return hashlib.sha256(world.store.objects[key]).hexdigest()
+
+
+def cut_off(world: World, name: str, *, from_s: float, until_s: float) -> None:
+    """A party of a fleet reaches neither the orchestrator nor the broker."""
+    for whom in ("orchestrator", "broker"):
+        world.cut(name, whom, from_s=from_s, until_s=until_s)
+
+
+def away(world: World, name: str, *, from_s: float, until_s: float) -> None:
+    """A party dies, and is started again then."""
+    leave(world, name, from_s)
+
+    def come() -> None:
+        world.machines[name].is_wanted = True
+        world.machines[name].start()
+
+    world.at(until_s, come)
+
+
+def freeze_at_word(world: World, who: str, what: str, *, after_s: float, for_s: float) -> None:
+    """A party stands still right after it has sent such a word: the answer finds it when it goes on."""
+    fate_of = world.net.fate_of
+    is_done = False
+
+    def fate(asker: str, whom: str, word: str) -> Fate:
+        nonlocal is_done
+        if (asker, word) == (who, what) and world.loop.now_s >= after_s and not is_done:
+            is_done = True
+            world.freeze(who, at_s=world.loop.now_s, for_s=for_s)
+        return fate_of(asker, whom, word)
+
+    world.net.fate_of = fate
+
+
+def written_s(world: World, key: str) -> float:
+    """When an object was written first, true time."""
+    assert world.trace is not None
+    return min(line.at_s for line in world.trace.lines if line.who == "store" and line.what == f"has {key}")

@@ -99,7 +99,7 @@ def test_the_sentence_is_about_what_happened(facts: Sequence[Fact], words: str) 
 def test_every_thing_that_can_happen_has_a_line() -> None:
     lanes = {
         What.GRANT: A, What.RENEW: A, What.UNHEARD: A, What.NEWS: A, What.THAW: A, What.TERM: A, What.CUT: A,
-        What.HEAL: A, What.HELD: A, What.NOT_HELD: A, What.UPLOAD: A, What.STOPPED: A,
+        What.HEAL: A, What.HELD: A, What.TRUSTS: A, What.NOT_HELD: A, What.UPLOAD: A, What.STOPPED: A,
     }  # fmt: skip
     facts = [fact(1, lanes.get(what, LEDGER), what, 33, by=None if what in lanes else A, than=34) for what in What]
     both = [*facts, *(fact(1, A, what, 33) for what in (What.FREEZE, What.CRASH, What.START))]

@@ -1,4 +1,4 @@
-"""Scenarios D14 to D21: a store or a disk that cannot, and the three kinds of failures."""
+"""Scenarios D14 to D22: a store or a disk that cannot, and the three kinds of failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from planrun.core.life import Outcome
 from planrun.sim.jobs import Deed
-from planrun.sim.settings import Order, deeds, fails
+from planrun.sim.settings import Mode, Order, deeds, fails
 from planrun.worker.folder import AttemptFolder
 from tests.sim.sights import join_late, stored, times
 from tests.sim.story import Job, Story, seeds
@@ -161,12 +161,13 @@ def test_also_d20_a_job_that_fails_as_often_as_it_may_ends_as_exhausted_and_says
 def test_d21_a_fatal_error_ends_its_worker_and_each_of_its_jobs_returns_when_its_lease_runs_out(seed: int) -> None:
     lease_s = 30
     table = {(n, 1): Deed(runs_s=60) for n in (2, 3, 4)} | {(1, 1): Deed(runs_s=2, end=Outcome.FATAL)}
-    orders = tuple(Order(n=n) for n in (1, 2, 3, 4))
+    orders = tuple(Order(n=n) for n in (1, 2, 3, 4, 5))
     with Story("D21", seed, orders=orders, slots=4, lease_s=lease_s, restart_s=100, deed_of=deeds(table)) as story:
-        join_late(story, "w2", 1.5)
+        join_late(story, "w2", 5)
         story.run()
 
         assert story.job("job-1") == FINISHED_AFTER_A_FAILURE
+        assert {start.n for start in story.starts if start.who == "w1"} == {1, 2, 3, 4}  # and not job 5, which waited
         [broke_s] = times(story, "ledger", "fatal", "job-1")
         [ended_s] = times(story, "w1", "has ended with 70")
         assert ended_s < broke_s + 1
@@ -176,3 +177,13 @@ def test_d21_a_fatal_error_ends_its_worker_and_each_of_its_jobs_returns_when_its
             [lost_s] = times(story, "ledger", "lost", name)
             assert broke_s + lease_s * 2 / 3 - 1 < lost_s < broke_s + lease_s + 6
         assert {start.who for start in story.starts if start.attempt == 2} == {"w2"}
+
+
+@seeds
+def test_d22_a_failure_whose_answer_is_lost_is_told_again_and_counts_once(seed: int) -> None:
+    with Story("D22", seed, mode=Mode.FLEET, deed_of=fails(Outcome.TRANSIENT)) as story:
+        story.lose("settle", way="back", times=2)
+        story.run()
+
+        assert story.job("job-1") == FINISHED_AFTER_A_FAILURE
+        assert outcomes(story) == ["transient", "success"]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from planrun.core.kinds import RESULT_TTL_S
-from planrun.sim.settings import Order
+from planrun.sim.settings import Mode, Order
 from tests.sim.sights import digest_at, join_late, stored, thaw, times
 from tests.sim.story import Attempt, Job, Story, seeds
 
 FINISHED_AFTER_A_LOSS = Job("finished", None, 2, (0, 1, 0))
 FINISHED = Job("finished", None, 1, (0, 0, 0))
 RESEND_S = 11
+
+announcers = pytest.mark.parametrize(("mode", "announcer"), [(Mode.BOX, "w1"), (Mode.FLEET, "orchestrator")])
 
 
 def outcomes(story: Story, name: str = "job-1") -> list[str | None]:
@@ -61,6 +65,21 @@ def test_d3_who_dies_between_upload_and_settle_leaves_an_object_that_is_collecte
 
 
 @seeds
+def test_d4_a_settle_whose_answer_is_lost_is_made_again_and_has_won(seed: int) -> None:
+    with Story("D4", seed, mode=Mode.FLEET) as story:
+        story.lose("settle", way="back", times=2)
+        story.run(until_s=60)
+        story.run()
+
+        assert story.job("job-1") == FINISHED
+        assert story.events("job-1", "refused") == []
+        [key] = stored(story, "job-1", 1)
+        assert story.answers["job-1"].outputs["film"].key == key
+        assert story.attempts("job-1") == [Attempt(1, "success", 1)]
+        assert story.checks.counts.messages == 1
+
+
+@seeds
 def test_d5_an_answer_whose_worker_died_after_the_commit_is_announced_by_another_one(seed: int) -> None:
     with Story("D5", seed) as story:
         join_late(story, "w2", 2)
@@ -74,21 +93,27 @@ def test_d5_an_answer_whose_worker_died_after_the_commit_is_announced_by_another
 
 
 @seeds
-def test_d6_who_dies_before_it_has_sent_an_answer_sends_it_after_its_restart(seed: int) -> None:
-    with Story("D6", seed, workers=1) as story:
-        story.crash("w1", at="outbox:taken")
+@announcers
+def test_d6_who_dies_before_it_has_sent_an_answer_sends_it_after_its_restart(
+    mode: Mode, announcer: str, seed: int
+) -> None:
+    with Story("D6", seed, mode=mode, workers=1) as story:
+        story.crash(announcer, at="outbox:taken")
         story.run()
 
         assert story.job("job-1") == FINISHED
-        [died_s], [acted_s] = times(story, "w1", "crashes"), times(story, "receiver", "acts on")
+        [died_s], [acted_s] = times(story, announcer, "crashes"), times(story, "receiver", "acts on")
         assert died_s < acted_s < died_s + RESEND_S + 2
         assert (story.checks.counts.messages, list(story.receiver.acts.values())) == (1, [1])
 
 
 @seeds
-def test_d7_who_dies_before_it_has_noted_that_an_answer_was_sent_sends_it_again(seed: int) -> None:
-    with Story("D7", seed, workers=1) as story:
-        story.crash("w1", at="outbox:sent")
+@announcers
+def test_d7_who_dies_before_it_has_noted_that_an_answer_was_sent_sends_it_again(
+    mode: Mode, announcer: str, seed: int
+) -> None:
+    with Story("D7", seed, mode=mode, workers=1) as story:
+        story.crash(announcer, at="outbox:sent")
         story.run()
 
         assert story.job("job-1") == FINISHED

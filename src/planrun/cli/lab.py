@@ -37,7 +37,7 @@ class LabFlags:
         Fault | None,
         _option(
             "What goes wrong: worker A freezes, is paused with its whole machine, crashes, or is deployed anew; the "
-            "orchestrator freezes; A's link to it is cut; or nothing does."
+            "orchestrator freezes; A's link to it and the broker is cut; or nothing does."
         ),
     ] = None
     moment: Annotated[

@@ -36,6 +36,10 @@ class Queue(Protocol):
         """
         ...
 
+    def drain_here(self) -> None:
+        """As `drain`, on the caller's own thread; if anybody is in the way, all goes on waiting."""
+        ...
+
 
 class Hand(Protocol):
     """Who drains the queue of one writer."""

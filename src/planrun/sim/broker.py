@@ -30,6 +30,7 @@ class Broker(Machine):
     answers: What applications have not yet taken.
     orphans: How many offers were put aside.
     declared: Does the application have its queue?
+    is_blocked: It takes no messages, and confirms none.
     """
 
     def __init__(self, world: World, name: str, hardware: Hardware) -> None:
@@ -38,6 +39,7 @@ class Broker(Machine):
         self.answers: list[Message] = []
         self.orphans = 0
         self.declared = True
+        self.is_blocked = False
         self._bound: tuple[int, int] | None = None
         self._beats: deque[RenewRequest | Marker] = deque()
         self._sweeper: FleetEnd | None = None
@@ -115,6 +117,11 @@ class Broker(Machine):
         self._beats.append(item)
         self._push()
         return True
+
+    def lag(self, by_s: float) -> None:
+        """What comes in this epoch waits so long, in its order."""
+        if self._sweeper is not None:
+            self._sweeper.lag(by_s)
 
     def begin(self, end: FleetEnd, generation: int, epoch: int) -> None:
         self._beats.clear()

@@ -49,6 +49,9 @@ class End:
         async def act() -> Any:
             return do()
 
+        if self.broker.is_blocked:
+            await asyncio.sleep(CONFIRM_S)
+            raise TransportUnavailable("the broker takes nothing now")
         try:
             return await self.world.net.ask(
                 self.machine.name, self.broker.name, what, self.broker.host, act, patience_s=CONFIRM_S
@@ -286,6 +289,9 @@ class FleetEnd(End):
                 self._news.set()
 
         loop.world.later(self._last_s - loop.now_s, self.actor.soon, arrive)
+
+    def lag(self, by_s: float) -> None:
+        self._last_s = self.world.loop.now_s + by_s
 
     def broken(self) -> None:
         if not self._is_over:

@@ -140,6 +140,20 @@ class Script:
         """
         self._losses.append(_Loss(what, way, times))
 
+    def broker_blocked(self, *, from_s: float, until_s: float) -> None:
+        """An alarm of the broker: it takes nothing of whoever publishes, and goes on delivering."""
+
+        def block(is_blocked: bool) -> None:
+            self.broker.is_blocked = is_blocked
+            self.say("broker", "blocks whoever publishes" if is_blocked else "takes messages again")
+
+        self.at(from_s, lambda: block(True))
+        self.at(until_s, lambda: block(False))
+
+    def lag_beats(self, *, at_s: float, by_s: float) -> None:
+        """Heartbeats and markers that come then wait so long, in their order, before the orchestrator reads them."""
+        self.at(at_s, lambda: self.broker.lag(by_s))
+
     def wipe_broker(self, *, at_s: float) -> None:
         """The broker loses all that planrun has there."""
         self.at(at_s, self.broker.wipe)
@@ -179,6 +193,8 @@ class Script:
             self._forgets -= 1
             self.say("store", f"forgets {key}")
             self.store.lose(key)
+        if key in self.store.objects:
+            self.say("store", f"has {key}")
         self.checks.stored(key)
 
     def _store_is(self, how: str, why: str, from_s: float, until_s: float) -> None:

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 SPARE_OFFERS = 8  # others look at the same line; some of these will be gone
 LOOK_S = 5.0
+BETWEEN_LOOKS_S = 0.01  # changes that come in a burst count once
 UNAVAILABLE_S = 1.0
 
 
@@ -93,6 +94,7 @@ class EmbeddedTransport:
             if seen is not None:
                 seen.set()
             self._news.set()
+            await self._clock.sleep(BETWEEN_LOOKS_S)
 
 
 class LedgerOffer:

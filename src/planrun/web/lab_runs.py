@@ -21,7 +21,7 @@ from planrun.web.calls import Followers
 from planrun.web.problems import LAB_BUSY, Refused
 from planrun.web.replies import json_text
 
-RUN_S_MAX = 20.0
+RUN_S_MAX = 15.0
 IDLE_S_MAX = 60.0
 WAITING_MAX = 8
 KEPT_MAX = 64

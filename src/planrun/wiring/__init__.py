@@ -44,7 +44,7 @@ from planrun.ledger.sqlite.fleet import SqliteFleetLedger
 from planrun.ledger.sqlite.keyring import SqliteKeyring
 from planrun.ledger.sqlite.ledger import WAIT_S, SqliteLedger
 from planrun.ledger.sqlite.migrating import upgrade
-from planrun.ledger.sqlite.thread import THREADED
+from planrun.ledger.sqlite.thread import ON_LOOP, THREADED
 from planrun.ledger.sqlite.turnstile import Turnstile
 from planrun.storage import probe
 from planrun.storage.address import address_for, read_address
@@ -113,6 +113,11 @@ def open_ledger(
     if place.is_remote:
         return open_remote(place.url, clock, token=token_from(), tls=_tls(place), wait_s=wait_s, wire=wire)
     return SqliteLedger(place, clock, wait_s=wait_s, hands=hands)
+
+
+def hands_for(slots: int) -> Hands:
+    """Who writes for a worker: where one job runs at a time, all else waits for its commit anyway."""
+    return ON_LOOP if slots == 1 else THREADED
 
 
 def open_keyring(url: str, *, clock: Clock | None = None) -> Keyring:

@@ -13,7 +13,7 @@ from planrun.core.errors import LedgerUnusable
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import hold_ledger
 from planrun.storage.contract import Store
-from planrun.wiring import chronicle_of, join_fleet, open_ledger, open_shared_store, open_store, touch_store
+from planrun.wiring import chronicle_of, hands_for, join_fleet, open_ledger, open_shared_store, open_store, touch_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,12 @@ class Ground:
 
 
 @asynccontextmanager
-async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Ground]:
+async def open_ground(url: str, given: str, clock: Clock, *, slots: int = 1) -> AsyncIterator[Ground]:
     """The ledger's file, which no orchestrator owns; or an orchestrator's ledger, and the store that it names.
 
     Args:
         given: Where this worker was told that results go; empty: nowhere.
+        slots: Jobs that run at a time.
 
     Raises:
         Invalid: Not an address, or the ledger's results go elsewhere.
@@ -63,7 +64,7 @@ async def open_ground(url: str, given: str, clock: Clock) -> AsyncIterator[Groun
     try:
         store = open_store(url, given, settle=True)
         await touch_store(store)
-        ledger = open_ledger(url, clock=clock)
+        ledger = open_ledger(url, clock=clock, hands=hands_for(slots))
         try:
             if (await chronicle_of(ledger).history()).strict:
                 raise LedgerUnusable(

@@ -71,7 +71,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
         environment=environment,
     )
     scratch = _scratch_root(options, place)
-    async with open_ground(url, options.store, clock) as ground:
+    async with open_ground(url, options.store, clock, slots=options.slots) as ground:
         options = replace(options, lease_s=options.lease_s or ground.lease_s)
         lock = WorkerLock.acquire(place.workers, clock.new_id())
         row = _row(options, catalog, lock, secret=clock.new_id() + clock.new_id() if place.is_remote else None)

@@ -26,7 +26,6 @@ from planrun.core.messages import (
     Granted,
     Output,
     ReleaseRequest,
-    Settled,
     SettleRequest,
     Standing,
 )
@@ -283,14 +282,10 @@ class Attempt:
             who=self.tools.who,
         )
         trip("settle:before")
-        ask = self._until_answered("settle", lambda: self.tools.ledger.settle(request))
-        if ran.outcome is Outcome.FATAL or not self.folder.empty_small():
-            answer: Settled = await ask
-        else:
+        if ran.outcome is not Outcome.FATAL and self.folder.empty_small():
             await self.successor.looked()
-            settling = asyncio.create_task(ask)
-            self.successor.take()  # asked for in the same breath, so it is written in the same commit
-            answer = await settling
+            self.successor.take()
+        answer = await self._until_answered("settle", lambda: self.tools.ledger.settle(request))
         trip("settle:answered")
         if answer.status in ("won", "requeued"):
             log.info("%s %s: %s", self.name, ran.outcome, answer.state)

@@ -118,8 +118,8 @@ class Keeper:
         )
         if not self._holdings:
             self._sent_ms = max(self._sent_ms, asked_ms)  # the grant was a sign of life
+        # Whoever waits for the next heartbeat comes back in time for this one, too.
         holding = self._holdings[lease.token] = Holding(lease, belief, on_news=self._changed.set)
-        self._changed.set()
         return holding
 
     def drop(self, lease: Lease) -> None:

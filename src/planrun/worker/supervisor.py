@@ -241,10 +241,11 @@ class Supervisor:
             self._taking.remember(lease)
             if attempt.failed_fatally:
                 self._break()
-            if not await attempt.successor.has_come():
-                room.release()
+            has_come = await attempt.successor.has_come()
             del self._running[lease.token]
-            self._wake.set()
+            if not has_come:
+                room.release()
+                self._wake.set()
 
     def _may_take(self) -> bool:
         return not (self._draining or self._drained or self._exit_code)
@@ -264,7 +265,8 @@ class Supervisor:
         """Something has happened: a job may wait, and a lease of ours may be canceled or lost."""
         while True:
             await self._transport.changed(timeout_s=LOOK_S)
-            self._wake.set()
+            if self._free():
+                self._wake.set()
             if _identity(self._place.ledger, unless=self._file) != self._file:
                 log.error("the ledger %s was removed or replaced; stopping", self._place.ledger)
                 self._abandon(EXIT_UNREACHABLE)

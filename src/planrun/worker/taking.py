@@ -240,16 +240,16 @@ class Successor:
 
     async def looked(self) -> None:
         """Wait for what `look` has asked for, but hold no settle up."""
-        if self._offers is not None:
+        if self._offers is not None and not self._offers.done():
             await asyncio.wait([self._offers], timeout=LOOKED_S)
 
     def take(self) -> None:
-        """All that is left of the job is to settle it, and nothing of it lies in the room any more."""
+        """The job is about to be settled, and nothing of it lies in the room any more."""
         if self._offers is None or not self._offers.done():
             return
         if self._may_follow() and self._gates.still_admit(self._kind, self._room):
             asking = self._asking(self._offers)
-            # Made before the settle is handed over: whatever takes longer would come too late for its commit.
+            # Made before the settle is asked for, and in the same breath: so both are written in the same commit.
             self._attempted = asyncio.create_task(self._take(asking)) if asking is not None else None
 
     async def has_come(self) -> bool:

@@ -84,7 +84,11 @@ def announce(answers: Iterable[Answer[Any]]) -> None:
             answer._bell.set()
         if answer._waiting is not None:
             arrived.setdefault(answer._waiting.get_loop(), []).append(answer._waiting)
+    here = asyncio._get_running_loop()
     for loop, waiting in arrived.items():
+        if loop is here:
+            _arrived(waiting)
+            continue
         with suppress(RuntimeError):  # it was closed: nobody waits there any more
             loop.call_soon_threadsafe(_arrived, waiting)
 

@@ -16,6 +16,7 @@ from planrun.core.errors import Invalid, LedgerUnavailable, LedgerUnusable
 
 APPLICATION_ID = 0x706C616E  # "plan", in the file's header
 SQLITE_VERSION_MIN = (3, 51, 3)
+BUSY_MS = 2_000  # how long a thread waits for a lock from outside, at a time
 # Other machines, or the host of this one, write such a filesystem too, and its locks do not reach them.
 _SHARED_FILESYSTEMS = frozenset((
     "9p", "afs", "beegfs", "ceph", "cifs", "davfs", "fakeowner", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
@@ -131,7 +132,7 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
     connection = apsw.Connection(str(path))
     if connection.readonly("main"):
         raise apsw.ReadOnlyError
-    connection.set_busy_timeout(2_000)
+    connection.set_busy_timeout(BUSY_MS)
     refuse_foreign(connection, path)
     if connection.pragma("journal_mode") != "wal":
         connection.pragma("journal_mode", "wal")

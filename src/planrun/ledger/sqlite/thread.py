@@ -1,7 +1,8 @@
-"""The hands of a ledger in production: a thread that writes, lock files for the turn, inotify for the bells."""
+"""The hands of a ledger in production: a thread or a loop that writes, lock files for turns, inotify for bells."""
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 
@@ -38,4 +39,29 @@ class WriterThread:
                 self._pause.wait(pause_s)
 
 
+class LoopFirst(WriterThread):
+    """Drains it on the event loop that rings, if that has nothing to do that cannot wait for a commit."""
+
+    def __init__(self, writer: Queue) -> None:
+        self._is_planned = False
+        super().__init__(writer)
+
+    def ring(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            super().ring()
+            return
+        if not self._is_planned:  # what else comes in this round of the loop shares the commit
+            self._is_planned = True
+            loop.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        self._is_planned = False
+        self._writer.drain_here()
+        if self._writer.is_waiting():
+            super().ring()
+
+
 THREADED = Hands(WriterThread, Turnstile, Wakeup)
+ON_LOOP = Hands(LoopFirst, Turnstile, Wakeup)

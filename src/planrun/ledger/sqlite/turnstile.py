@@ -22,6 +22,7 @@ from planrun.core.errors import LedgerBusy
 
 LINE_S = 1.0
 _LOOK_S = (0.001, 0.002, 0.005)
+_SOON_S = 0.002  # for a commit of somebody else
 _PID_BYTES = 12
 
 
@@ -57,14 +58,9 @@ class Turnstile:
 
     @contextlib.contextmanager
     def turn_if_free(self) -> Iterator[bool]:
-        """Hold the turn if nobody has it and nobody waits for it; False: somebody does."""
-        try:
-            fcntl.flock(self._line_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            is_free = False
-        else:
-            is_free = True
+        """Hold the turn if nobody waits for it and whoever has it passes it on at once; False: it is not to be had."""
+        is_free = _try(self._line_fd) and self._try_until(time.monotonic() + _SOON_S)
+        if is_free:
             self._sign()
         try:
             fcntl.flock(self._line_fd, fcntl.LOCK_UN)
@@ -134,16 +130,23 @@ class Turnstile:
         )
 
     def _try_until(self, deadline: float) -> bool:
-        while True:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    return False
-                time.sleep(0.01)
-            else:
-                return True
+        pause_s = 0.0002
+        while not _try(self._fd):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.01)
+        return True
 
     def close(self) -> None:
         os.close(self._fd)
         os.close(self._line_fd)
+
+
+def _try(fd: int) -> bool:
+    """Have a lock if nobody has it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

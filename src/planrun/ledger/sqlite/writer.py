@@ -4,8 +4,8 @@ An answer is given only after the commit that holds it. After any error that end
 verb of the batch has an answer: each runs again, alone. A verb that its caller gave up on before it
 began is skipped, so that "not done" is a definite answer.
 
-A caller that blocks anyway writes on its own thread while nobody is in its way: two changes of threads
-take longer than the commit.
+A caller that blocks anyway writes on its own thread while nobody is in its way, and so does the event loop of a worker
+with one slot: two changes of threads take longer than the commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from planrun.core.errors import LedgerUnavailable, LedgerUnusable, PlanrunError
 from planrun.ledger.hands import Bells, Hand, Queue, Turn
 from planrun.ledger.sqlite.access import Access
 from planrun.ledger.sqlite.answer import Answer, announce
-from planrun.ledger.sqlite.database import prepared, trouble
+from planrun.ledger.sqlite.database import BUSY_MS, prepared, trouble
 from planrun.ledger.sqlite.identity import Identity
 from planrun.ledger.sqlite.migrating import schema_known
 from planrun.ledger.tx import Row, Tx
@@ -115,19 +115,9 @@ class Writer:
         An interrupt of this thread, such as Ctrl-C, is passed on: then a verb may be done, and nothing stays locked.
         """
         call = self._enqueue(verb)
-        if self._is_ours():  # a signal handler, in the middle of a batch of this thread: that one goes on undisturbed
-            self._hand.ring()
-            return call.answer
         try:
-            try:
-                if self._writing.acquire(blocking=False):
-                    self._batch(self._turnstile.turn_if_free())
-            except Exception:
-                self._access.failed()  # the thread meets the same, and knows what to do
-            finally:
-                self._leave()
+            self.drain_here()
         finally:
-            self._leave()  # once more: the interrupt may have hit the first one
             if not call.answer.done:
                 self._hand.ring()
         return call.answer
@@ -154,6 +144,7 @@ class Writer:
             if self._connection.in_transaction:
                 self._abandon()
             self._turnstile.pass_on()
+            self._connection.set_busy_timeout(BUSY_MS)
             announce(call.answer for call in self._begun)
             self._writing.release()
 
@@ -168,7 +159,7 @@ class Writer:
         return call
 
     def is_waiting(self) -> bool:
-        """See `hands.Queue`, as the two that follow."""
+        """See `hands.Queue`, as those that follow."""
         return bool(self._urgent or self._others)
 
     def has_ended(self) -> bool:
@@ -188,6 +179,21 @@ class Writer:
         finally:
             self._leave()
         return 0
+
+    def drain_here(self) -> None:
+        if self._is_ours():  # a signal handler, in the middle of a batch of this thread: that one goes on undisturbed
+            return
+        try:
+            try:
+                if self._writing.acquire(blocking=False):
+                    self._connection.set_busy_timeout(0)
+                    self._batch(self._turnstile.turn_if_free())
+            except Exception:
+                self._access.failed()  # the hand meets the same, and knows what to do
+            finally:
+                self._leave()
+        finally:
+            self._leave()  # once more: the interrupt may have hit the first one
 
     def _next(self) -> Call | None:
         try:

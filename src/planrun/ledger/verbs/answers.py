@@ -25,10 +25,10 @@ def owe_answer(tx: Tx, job_id: str) -> None:
     Public names come first: the other messages name them, so they wait until the files stand there, or as long as a
     result is kept.
     """
-    result = find_result(tx, job_id)
+    rows = tx.rows("subscribers", job_id=job_id)
+    result = find_result(tx, job_id) if rows else None
     if result is None:
         return
-    rows = tx.rows("subscribers", job_id=job_id)
     for row in rows:
         if _is_public(row["route"]) and _takes_name(tx, result, row):
             _owe(tx, job_id, row["route"], {"result": result})

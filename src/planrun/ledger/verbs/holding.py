@@ -36,14 +36,15 @@ def grant_first(tx: Tx, requests: Sequence[GrantRequest]) -> Granted | Refused:
     """Lease the first attempt that can be leased to its worker; the same nonce gets the same token again."""
     if not requests:
         raise Invalid("no job is named: ask for one at least")
-    refusals = [_why_not(tx, request) for request in requests]
-    for request, refused in zip(requests, refusals, strict=True):  # before any grant: it would be a second one
-        if refused and (again := _granted_before(tx, request)) is not None:
+    for request in requests:  # before any grant: it would be a second one
+        if (again := _granted_before(tx, request)) is not None:
             return again
-    for request, refused in zip(requests, refusals, strict=True):
-        if not refused:
+    why = ""
+    for request in requests:
+        if not (refused := _why_not(tx, request)):
             return _grant(tx, request)
-    return Refused(why=refusals[0])
+        why = why or refused
+    return Refused(why=why)
 
 
 def _grant(tx: Tx, request: GrantRequest) -> Granted | Refused:

@@ -10,7 +10,7 @@ import msgspec
 from planrun.sim.lab.run import run
 from planrun.sim.lab.settings import Settings
 
-POLITE = 10  # jobs go first
+POLITE = 5  # jobs go first
 
 if __name__ == "__main__":
     os.nice(POLITE)

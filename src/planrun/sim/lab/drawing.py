@@ -9,7 +9,18 @@ from planrun.sim.lab.settings import Settings, command_of, link_of
 from planrun.sim.lab.telling import ENDS, FILES, Plot, points_of, tally_of
 
 MARGIN = 0.08  # of the picture, behind the last thing that happens
-DONE = (What.HELD, What.NOT_HELD, What.UPLOAD, What.NEWS, What.CRASH, What.BACK, What.WON, What.LOST, What.RETRY)
+DONE = (
+    What.HELD,
+    What.TRUSTS,
+    What.NOT_HELD,
+    What.UPLOAD,
+    What.NEWS,
+    What.CRASH,
+    What.BACK,
+    What.WON,
+    What.LOST,
+    What.RETRY,
+)
 WRITTEN = (*FILES, What.REFUSE, What.STOPPED, What.CRASH)
 
 

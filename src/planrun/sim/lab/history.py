@@ -40,6 +40,7 @@ class What(StrEnum):
     PROOF = "proof"
     BACK = "back"
     HELD = "held"
+    TRUSTS = "trusts"
     NOT_HELD = "not-held"
     UPLOAD = "upload"
     STOPPED = "stopped"

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from importlib import resources
 
 import apsw
 
-from planrun.sim.actor import Hardware
 from planrun.sim.jobs import Deed
 from planrun.sim.lab.drawing import history_of
-from planrun.sim.lab.fleet import HUB, FleetApp, FleetWorker, Hub
 from planrun.sim.lab.history import History, Lane, What
 from planrun.sim.lab.settings import Fault, Moment, Settings
-from planrun.sim.lab.stage import IN_UPLOAD, LabReceiver, LabStore, LabWorker
+from planrun.sim.lab.stage import IN_UPLOAD, LabBoxWorker, LabFleetWorker, LabReceiver, LabStore
 from planrun.sim.lab.watching import Watch
-from planrun.sim.machines import BoxWorker
-from planrun.sim.settings import Order
+from planrun.sim.machines import Worker
+from planrun.sim.net import Fate
+from planrun.sim.settings import Mode, Order
 from planrun.sim.settings import Settings as Made
 from planrun.sim.world import World
 
-A, B, APP = "w1", "w2", "app"
+A, B, APP, HUB, BROKER = "w1", "w2", "app", "orchestrator", "broker"
 TOKEN_FIRST = 33
-SUBMIT_AT_S = 1.0  # by then A has registered
-B_STARTS_AT_S = 1.25  # A is to take the job
+STARTS_AT_S = {A: 1.0, B: 3.0}  # by then whoever they ask is there; and A is to take the job
+SUBMIT_AT_S = 2.0
 END_S = 600
 HEARS_S_MAX = 60  # behind the end of the job: so long it may take until the last worker has heard of it
 A_MOMENT_S = 0.001  # where two things fall on one moment, the fault comes first
+RENEWS = ("renew", "beat")  # by asking, and by a word over the broker
 PLACES = {Moment.UPLOAD: IN_UPLOAD, Moment.SETTLE: "settle:before", Moment.REPLY: "settle:answered"}
 
 
@@ -54,6 +55,7 @@ class LabWorld(World):
 
     def __init__(self, lab: Settings) -> None:
         made = Made(
+            mode=Mode.FLEET if lab.is_fleet else Mode.BOX,
             orders=(Order(n=1, at_s=SUBMIT_AT_S),),
             deed_of=self._deed,
             lease_s=lab.lease_s,
@@ -74,33 +76,29 @@ class LabWorld(World):
 
     def _furnish(self) -> None:
         """Put the lab's parties in the place of the world's."""
-        tell, listeners = self.watch.tell, [self.disk.on_commit, self.watch.committed]
-        if self.lab.is_fleet:
-            hub = self.machines[HUB] = Hub(self, self.machines[APP].hardware)
-            self.machines[APP] = FleetApp(self, APP, Hardware(self.loop, APP))
-            listeners.append(hub.committed)
+        tell, check = self.watch.tell, self.disk.on_commit
         self.store = LabStore(self, self.lab, tell, is_late=self.watch.is_late)
         for name in (A, B):
             own = self.machines[name]
-            assert isinstance(own, BoxWorker)
-            if self.lab.is_fleet:
-                self.machines[name] = FleetWorker(own, self.lab, tell, hardware=Hardware(self.loop, name))
-            else:
-                self.machines[name] = LabWorker(own, self.lab, tell)
+            assert isinstance(own, Worker)
+            self.machines[name] = (LabFleetWorker if self.lab.is_fleet else LabBoxWorker)(own, self.lab, tell)
+        for machine in self.machines.values():
+            machine.hardware.rate = 1.0
         self.receiver = LabReceiver(self.receiver, tell)
         self.machines[self.receiver.name] = self.receiver
-        self.machines[B].is_wanted = False
-        self.at(B_STARTS_AT_S, self._let_b_in)
+        for name, at_s in STARTS_AT_S.items():
+            self.machines[name].is_wanted = False
+            self.at(at_s, partial(self._let_in, name))
 
         def committed(about: Iterable[str] | None) -> None:
-            for listener in listeners:
-                listener(about)
+            check(about)
+            self.watch.committed()
 
         self.disk.on_commit = committed
 
-    def _let_b_in(self) -> None:
-        self.machines[B].is_wanted = True
-        self.machines[B].start()
+    def _let_in(self, name: str) -> None:
+        self.machines[name].is_wanted = True
+        self.machines[name].start()
 
     def _begin_tokens_at(self, n: int) -> None:
         """The ledger has given out the tokens before this one."""
@@ -112,6 +110,11 @@ class LabWorld(World):
 
     def _deed(self, n: int, attempt: int) -> Deed:
         return Deed(runs_s=self.lab.job_a_s if self.loop.current.name == A else self.lab.job_b_s)
+
+    def _fate(self, who: str, whom: str, what: str) -> Fate:
+        if who == A and what in RENEWS and self.net.is_cut(who, whom):
+            self.watch.tell(Lane.A, What.UNHEARD)
+        return super()._fate(who, whom, what)
 
     # --- the fault ---
 
@@ -155,7 +158,8 @@ class LabWorld(World):
                 self.freeze(HUB, at_s=now_s, for_s=for_s)
             case Fault.LINK:
                 self._lasts(Lane.A, What.CUT, What.HEAL)
-                self.cut(A, HUB, from_s=now_s, until_s=now_s + for_s)
+                for whom in (HUB, BROKER):
+                    self.cut(A, whom, from_s=now_s, until_s=now_s + for_s)
             case Fault.NONE:
                 pass
 

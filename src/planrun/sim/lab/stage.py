@@ -15,10 +15,11 @@ from typing import Protocol
 from planrun.core.errors import StorageError
 from planrun.core.names import token_shown
 from planrun.inbox import read
-from planrun.sim.actor import Actor, Hardware
+from planrun.sim.actor import Actor
 from planrun.sim.lab.history import Lane, What
 from planrun.sim.lab.settings import Settings
-from planrun.sim.machines import BoxWorker, Receiver
+from planrun.sim.machines import BoxWorker, Receiver, Worker
+from planrun.sim.remote import FleetWorker
 from planrun.sim.store import SimStore
 from planrun.sim.world import World
 from planrun.storage.contract import Stored
@@ -51,15 +52,11 @@ class LabOptions(WorkerOptions):
         return round(self.renew_every_s * 1000)
 
 
-class LabWorker(BoxWorker):
+class Watched(Worker):
     """A worker that renews as often as the lab wants it to, and says when it comes and goes."""
 
-    def __init__(self, own: BoxWorker, settings: Settings, tell: Tell, *, hardware: Hardware | None = None) -> None:
-        """
-        Args:
-            hardware: A machine of its own; None: the box of the ledger's file.
-        """
-        super().__init__(own.world, own.name, hardware or own.hardware)
+    def __init__(self, own: Worker, settings: Settings, tell: Tell) -> None:
+        super().__init__(own.world, own.name, own.hardware)
         self.lane = NAMES[own.name]
         self._renew_every_s = settings.renew_every_s
         self._tell = tell
@@ -69,10 +66,6 @@ class LabWorker(BoxWorker):
         self._starts += 1
         if self._starts > 1:
             self._tell(self.lane, What.START)
-        await self.work(actor)
-
-    async def work(self, actor: Actor) -> None:
-        """What its process does."""
         await super().main(actor)
 
     def crash(self) -> None:
@@ -88,6 +81,14 @@ class LabWorker(BoxWorker):
         own = super().options()
         told = {name: getattr(own, name) for name in WorkerOptions.__dataclass_fields__}
         return LabOptions(renew_every_s=self._renew_every_s, **told)
+
+
+class LabBoxWorker(Watched, BoxWorker):
+    """One on the box of the ledger's file."""
+
+
+class LabFleetWorker(Watched, FleetWorker):
+    """One on a machine of its own."""
 
 
 class LabStore(SimStore):

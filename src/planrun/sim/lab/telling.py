@@ -14,7 +14,7 @@ LATE = (What.NOT_HELD, What.NEWS, What.STOPPED)
 FILES = (What.STORE, What.ASIDE, What.OVERWRITE, What.REPLACE)
 TURNED_AWAY = (What.REFUSE, What.LOST, *LATE)
 TROUBLE = (What.FREEZE, What.CRASH, What.TERM, What.CUT)
-MINOR = (What.RENEW, What.UNHEARD, What.HELD, What.UPLOAD, What.START, What.SUBMIT)
+MINOR = (What.RENEW, What.UNHEARD, What.HELD, What.TRUSTS, What.UPLOAD, What.START, What.SUBMIT)
 
 
 def name_of(lane: Lane | None) -> str:
@@ -109,6 +109,7 @@ class Plot:
             What.CUT: "is cut off: what it sends does not arrive",
             What.HEAL: "is connected again",
             What.HELD: "asks whether it still holds the lease: yes",
+            What.TRUSTS: "asks whether it still holds the lease; nobody answers, and its own deadline has not passed",
             What.NOT_HELD: f"asks whether it still holds the lease (token {fact.token}): no; it stores nothing",
             What.UPLOAD: "begins to write the result",
             What.STOPPED: "stops its upload: its lease is over",
@@ -284,6 +285,8 @@ class Plot:
             return f"The job was started {grants} times; {winner} settled at {at}: one result, one answer."
         if trouble is None or trouble.at_ms >= won.at_ms:
             return f"Nobody got in the way: {winner} settled at {at}, one result, one answer."
+        if trouble.lane is Lane.LEDGER:
+            return f"Nobody took over while the orchestrator stood still: {winner} settled at {at}, one answer."
         return f"Nobody took over: {winner} still held its lease after the trouble, and settled at {at}: one answer."
 
 

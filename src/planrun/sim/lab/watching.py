@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import apsw
@@ -15,6 +15,7 @@ from planrun.sim.world import World
 JOB = "SELECT state, token, incarnation, lease_until_ms FROM job LIMIT 1"
 EVENTS = """SELECT event.id, event.what, attempt.token, attempt.incarnation FROM event
   LEFT JOIN attempt USING (job_id, attempt) WHERE event.id > ? ORDER BY event.id"""
+STAGED = "SELECT token FROM attempt WHERE staged IS NOT NULL"  # written with the answer to "do I still hold it?"
 ENDED = {"permanent", "transient", "fatal", "stalled", "overtime"}
 FENCED = "fence:after-check"
 HEARD = (What.WON, What.LOST, What.NEWS, What.NOT_HELD, What.STOPPED, What.BACK, What.RETRY, What.CRASH)
@@ -78,9 +79,11 @@ class Watch:
         if place in (DONE, FENCED):
             self._place[token] = place
         if place == FENCED:
-            self.tell(lane, What.HELD, token)
+            staged: list[Any] = self._reader.execute(STAGED).fetchall()
+            was_answered = any(token_shown(each) == token for (each,) in staged)
+            self.tell(lane, What.HELD if was_answered else What.TRUSTS, token)
 
-    def committed(self, about: Iterable[str] | None) -> None:
+    def committed(self) -> None:
         """A transaction of the ledger was committed."""
         if not self.facts and self._reader.execute(JOB).fetchone():
             self.tell(Lane.LEDGER, What.SUBMIT)
