@@ -189,10 +189,10 @@ class Actors:
 
     # --- the sweeper ---
 
-    async def sweep(self, *, stamp_ms: int) -> int:
+    async def sweep(self, *, stamp_ms: int, incarnation: str | None = None) -> int:
         """Expire what a test expects to end. Right after a disturbance the ledger gives holders a moment first."""
         for _ in range(200):
-            if ended := await self.ledger.expire(stamp_ms=stamp_ms):
+            if ended := await self.ledger.expire(stamp_ms=stamp_ms, incarnation=incarnation):
                 return ended
             self.clock.advance(0.02)
         return 0
