@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -194,7 +195,8 @@ class Actors:
         for _ in range(200):
             if ended := await self.ledger.expire(stamp_ms=stamp_ms, incarnation=incarnation):
                 return ended
-            self.clock.advance(0.02)
+            self.clock.advance(0.1)
+            await asyncio.sleep(0)
         return 0
 
     async def expire_all(self) -> int:
