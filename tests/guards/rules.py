@@ -231,13 +231,6 @@ RULES = [
         "TestSettle::test_a_late_release_does_not_free_the_next_attempt",
     ),
     contract(
-        "a fence check that is answered held keeps the lease",
-        f"{VERBS}/holding.py",
-        '    tx.rows("extend", **_fence(lease), now_ms=tx.now.boot_ms)\n',
-        "",
-        "TestLease::test_whoever_hears_at_the_fence_that_it_holds_does_so_for_a_whole_lease",
-    ),
-    contract(
         "a repeated settle is answered alike",
         f"{VERBS}/ending.py",
         'row["token"] == lease.token and row["outcome"] == request.outcome:',
