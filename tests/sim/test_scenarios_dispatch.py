@@ -222,6 +222,7 @@ def test_b13_while_all_slots_are_full_nobody_hoards_offers_and_no_attempt_is_spe
             assert story.held_longest_s() <= 60
         story.run()
 
+        assert story.handed() <= 2 * len(orders)  # and none is handed to and fro
         assert sorted(start.n for start in story.starts) == [1, 2, 3, 4, 5, 6]
         assert all(story.job(f"job-{n}") == FINISHED_AT_ONCE for n in range(1, 7))
         assert story.last_s("ledger") < 3 * 112 + 10  # each started as soon as a slot was free

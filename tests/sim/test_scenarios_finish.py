@@ -148,6 +148,23 @@ def test_d9_an_answer_that_nobody_takes_is_kept_and_tried_again_until_somebody_d
 
 
 @seeds
+def test_also_d9_an_answer_for_a_queue_that_nobody_has_declared_waits_for_it(seed: int) -> None:
+    """The broker confirms what it has no queue for, and says so apart."""
+    with Story("D9", seed, mode=Mode.FLEET, orders=(Order(n=1, routes=2),)) as story:  # a webhook, and a queue
+        story.broker.declared = False
+        story.run(until_s=60)
+        assert story.job("job-1") == FINISHED
+        assert story.answers["job-1"].attempt == 1
+        assert story.told("job-1") == {"http://job-1-0": 1}
+        [(route, tries)] = story.rows("SELECT route, tries FROM outbox WHERE confirmed = 0")
+        assert (route, tries > 3) == ("rabbitmq:job-1-1", True)
+        story.broker.declared = True
+        story.run()
+
+        assert sorted(story.receiver.acts.values()) == [1, 1]
+
+
+@seeds
 def test_also_d9_an_answer_that_its_receiver_wants_no_more_is_parked_once_its_result_was_kept_long_enough(
     seed: int,
 ) -> None:

@@ -205,10 +205,9 @@ class World(Script):
     def trusts_itself(self, incarnation: str, token: int) -> bool:
         """Does the holder of that lease believe that it still has it?"""
         machine = self.incarnations.get(incarnation)
-        if machine is None or machine.incarnation != incarnation or machine.supervisor is None:
+        if machine is None or machine.actor is None or machine.incarnation != incarnation:
             return False
-        keeper = machine.supervisor.keeper
-        return keeper.trusts(token)
+        return machine.supervisor is not None and machine.supervisor.keeper.trusts(token)
 
     # --- inside ---
 
