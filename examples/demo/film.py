@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
-import time
 from pathlib import Path
 
 import av
@@ -37,15 +38,21 @@ def make_film(folder: Path, render_s: float, *, times_min: int = TIMES_MIN) -> t
 
 def times_for(preset: str, render_s: float) -> int:
     """How often the clip fits into the wanted render time on this machine."""
-    best_s = min(sample_s(preset) for _ in range(2))  # a machine busy only now must not make the film too short
+    best_s = min(sample_s(preset) for _ in range(2))
     return round(render_s * SAMPLE_PICTURES / best_s / CLIP_PICTURES)
 
 
 def sample_s(preset: str) -> float:
-    began_s = time.monotonic()
+    """How long the sample takes when nothing else runs: a machine busy only now must not make the film too short."""
+    before_s = cpu_of_children_s()
     chain = ("-frames:v", SAMPLE_PICTURES, "-vf", "scale=1920:1080", "-c:v", "libx264", "-preset", preset)
     run("-i", CLIP, *chain, "-f", "null", "-")
-    return time.monotonic() - began_s
+    return (cpu_of_children_s() - before_s) / (os.cpu_count() or 1)
+
+
+def cpu_of_children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run(*arguments: object) -> None:

@@ -190,12 +190,13 @@ class Actors:
 
     # --- the sweeper ---
 
-    async def sweep(self, *, stamp_ms: int) -> int:
+    async def sweep(self, *, stamp_ms: int, incarnation: str | None = None) -> int:
         """Expire what a test expects to end. Right after a disturbance the ledger gives holders a moment first."""
         for _ in range(200):
-            if ended := await self.ledger.expire(stamp_ms=stamp_ms):
+            if ended := await self.ledger.expire(stamp_ms=stamp_ms, incarnation=incarnation):
                 return ended
-            await asyncio.sleep(0.02)
+            self.clock.advance(0.1)
+            await asyncio.sleep(0)
         return 0
 
     async def expire_all(self) -> int:

@@ -111,6 +111,16 @@ class LeaseContract(LedgerContract):
 
         assert answers == ["held", "lost", "canceled"]
 
+    async def test_whoever_hears_at_the_fence_that_it_holds_does_so_for_a_whole_lease(
+        self, they: Actors, clock: ManualClock
+    ) -> None:
+        """It trusts itself from then on as after a heartbeat."""
+        lease = await they.running()
+        clock.advance(20)
+
+        assert await they.standing(lease) == "held"
+        assert (await they.row(lease.job_id)).lease_until_ms == clock.boot_ms_now + LEASE_MS
+
     async def test_held_lists_what_a_worker_has_right_now(self, they: Actors, ledger: Ledger) -> None:
         one, two = await they.running(by="w1"), await they.running(by="w1")
         other = await they.running(by="w2")

@@ -59,7 +59,7 @@ DRAIN = "TestOtherFences::test_only_a_ready_worker_is_drained_and_only_what_some
 HOLDER = "TestStatementsOfAHolder::test_a_wrong_job_attempt_or_token_matches_nothing"
 CLAUSES = [
     statement(file, old, "", f"{HOLDER}[wrong{wrong}-{file}-values{n}]")
-    for n, file in enumerate(["renew", "stage", "checkpoint", "requeue", "end_running", "end_attempt"])
+    for n, file in enumerate(["renew", "stage", "checkpoint", "requeue", "end_running", "end_attempt", "extend"])
     if file not in ("renew", "stage")  # its clauses have other names or stand twice: below
     for wrong, old in [(1, " AND attempt = :attempt"), (2, " AND token = :token")]
 ]

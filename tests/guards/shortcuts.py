@@ -104,8 +104,8 @@ SHORTCUTS = [
     Fence(
         "an interrupt leaves no turn behind",
         "ledger/sqlite/writer.py",
-        "            self._turnstile.pass_on()\n            announce",
-        "            announce",
+        "            self._turnstile.pass_on()\n            self._connection",
+        "            self._connection",
         (CUT,),
     ),
     Fence(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .fences import Fence
+from .rules import contract
 
 KEEPER = "worker/keeper.py"
 TAKING = "worker/taking.py"
@@ -27,6 +28,13 @@ def fault(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 
 TRANSPORT = [
+    contract(
+        "a fence check that is answered held keeps the lease",
+        "ledger/verbs/holding.py",
+        '    tx.rows("extend", **_fence(lease), now_ms=tx.now.boot_ms)\n',
+        "",
+        "TestLease::test_whoever_hears_at_the_fence_that_it_holds_does_so_for_a_whole_lease",
+    ),
     fault(
         "a silent broker leaves a heartbeat time to ask the ledger",
         "worker",

@@ -81,6 +81,7 @@ BY_LEASE: dict[str, Row] = {
     "requeue": {**CHARGE_NONE, "checkpoint": "[]", "not_before_ms": 0},
     "end_running": {**CHARGE_NONE, "state": "finished", "reason": None, "wall_ms": 1},
     "end_attempt": {"outcome": "success", "error": None, "wall_ms": 1, "stopped": 1},
+    "extend": {"now_ms": 1},
 }
 
 

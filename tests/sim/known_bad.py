@@ -31,6 +31,7 @@ AT_ONCE = 2
 HUNT = Path(__file__).with_name("hunt.py")
 SQL = "ledger/sql/sqlite"
 ATTEMPT, NAMES = "worker/attempt.py", "core/names.py"
+LEASE, BEATS = "core/lease.py", "orchestrator/beats.py"
 ENDING, HOLDING = "ledger/verbs/ending.py", "ledger/verbs/holding.py"
 
 Edit = tuple[str, str, str]
@@ -129,7 +130,7 @@ BUILDS = (
     ),
     Build(
         "a repeated settle that is told it lost, and a loser that deletes",
-        "S5",
+        "S",
         (
             (ENDING, 'result["token"] == lease.token', "False"),
             (
@@ -148,7 +149,7 @@ BUILDS = (
     ),
     Build(
         "a collector that does not ask who won",
-        "S5",
+        "S",
         (("ledger/verbs/duties.py", 'if row["winner"] == row["token"]:', "if False:"),),
     ),
     Build(
@@ -166,6 +167,42 @@ BUILDS = (
         "a receiver that does not remember",
         "S3",
         (("inbox.py", "ON CONFLICT DO NOTHING", "ON CONFLICT DO UPDATE SET msg_id = excluded.msg_id"),),
+    ),
+    Build(
+        "a late confirmation revives a holder",
+        "S10",
+        (
+            (
+                LEASE,
+                "if self.expired or now_ms >= self.trusted_until_ms:\n            return replace(self, expired=True)\n",
+                "",
+            ),
+        ),
+        "fleet",
+    ),
+    Build(
+        "a confirmation counts from its arrival",
+        "S10",
+        (("worker/keeper.py", ".confirmed(sent_ms=sent_ms,", ".confirmed(sent_ms=now_ms,"),),
+        "fleet",
+    ),
+    Build(
+        "a sweeper that sends no marker",
+        "S10",
+        ((BEATS, "await self._transport.mark(marker)", "await self._expiry.end(stamp_ms=now_ms, now_ms=now_ms)"),),
+        "fleet",
+    ),
+    Build(
+        "new heartbeats, and no full lease for all",
+        "S10",
+        ((BEATS, "await self._ledger.rearm(beat_epoch=epoch)", "0"),),
+        "fleet",
+    ),
+    Build(
+        "the ledger waits no longer than the holder",
+        "S10",
+        ((LEASE, "return lease_ms + lease_ms * 2 // 1000 + 2_000", "return lease_ms * 9 // 10"),),
+        "fleet",
     ),
     Build(
         "offers that got lost are not made again",

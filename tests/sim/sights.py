@@ -98,3 +98,16 @@ def written_s(world: World, key: str) -> float:
     """When an object was written first, true time."""
     assert world.trace is not None
     return min(line.at_s for line in world.trace.lines if line.who == "store" and line.what == f"has {key}")
+
+
+def words_of(world: World) -> list[tuple[str, str]]:
+    """Every word over the network from now on, as it is sent: who says what."""
+    fate_of = world.net.fate_of
+    words: list[tuple[str, str]] = []
+
+    def fate(who: str, whom: str, what: str) -> Fate:
+        words.append((who, what))
+        return fate_of(who, whom, what)
+
+    world.net.fate_of = fate
+    return words

@@ -9,6 +9,7 @@ Whatever the row asks for, a story ends well only where no rule was broken, and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -18,14 +19,18 @@ import pytest
 
 from planrun.client.async_client import AsyncClient
 from planrun.core.errors import PlanrunError
-from planrun.core.names import job_id_of
+from planrun.core.offers import Offer
+from planrun.sim.actor import Hardware
 from planrun.sim.jobs import Deed
-from planrun.sim.machines import App
-from planrun.sim.settings import SUCCEEDS, Settings
+from planrun.sim.machines import App, Worker
+from planrun.sim.net import Fate
+from planrun.sim.remote import FleetWorker
+from planrun.sim.settings import SUCCEEDS, Mode, Settings
 from planrun.sim.trace import Line
 from planrun.sim.world import World
 
 seeds = pytest.mark.parametrize("seed", range(1, 5))
+few_seeds = pytest.mark.parametrize("seed", range(1, 3))  # of long histories
 
 
 class Job(NamedTuple):
@@ -75,6 +80,7 @@ class Heard:
 class Story(World):
     """Attributes:
     starts: All job code that began to run, in order.
+    sent: All offers that reached the broker of a fleet, with their lanes.
     """
 
     def __init__(self, name: str, seed: int, **settings: Any) -> None:
@@ -89,7 +95,13 @@ class Story(World):
         self._waited_for: list[tuple[Callable[[], Any], Callable[[], None]]] = []
         self._places: dict[tuple[str, str], Callable[[], None]] = {}
         self._disk_error: Exception | None = None
+        self._doubles: Counter[str] = Counter()
+        self._late: list[tuple[str, float]] = []
+        self._held_since_s: dict[tuple[str, int], float] = {}
         super().__init__(seed, Settings(deed_of=noted, **settings), name=name)
+        self.sent: list[tuple[str, Offer]] = []
+        if self.settings.mode is Mode.FLEET:
+            self._put, self.broker.put = self.broker.put, self._note_offer  # type: ignore[method-assign]
 
     def __enter__(self) -> Story:
         super().__enter__()
@@ -157,6 +169,51 @@ class Story(World):
         self.at(from_s, lambda: fail(error))
         self.at(until_s, lambda: fail(None))
 
+    def stop_waiting(self, who: str, place: str) -> None:
+        """Whatever was to be done there is not done any more."""
+        self._places.pop((who, place), None)
+
+    def double(self, what: str, times: int = 1) -> None:
+        """The next words of a kind arrive twice."""
+        self._doubles[what] += times
+
+    def slow(self, what: str, *, by_s: float, times: int = 1) -> None:
+        """The next words of a kind take so much longer on their way there."""
+        self._late += [(what, by_s)] * times
+
+    def join(self, name: str) -> None:
+        """One more worker of a fleet, from now on."""
+        worker = FleetWorker(self, name, Hardware(self.loop, name))
+        self._join(worker)
+        worker.start()
+
+    def retire(self, name: str, *, at_s: float) -> None:
+        """A worker is told to end, and not started again."""
+
+        def retire() -> None:
+            worker = self.machines[name]
+            assert isinstance(worker, Worker)
+            worker.is_wanted = False
+            worker.deploy()
+
+        self.at(at_s, retire)
+
+    def _fate(self, who: str, whom: str, what: str) -> Fate:
+        fate = super()._fate(who, whom, what)
+        if self._doubles[what] > 0:
+            self._doubles[what] -= 1
+            self.say("network", f"doubles a word: {what} from {who} to {whom}")
+            fate.doubled_s = 0.01
+        late = next((each for each in self._late if each[0] == what), None)
+        if late is not None:
+            self._late.remove(late)
+            fate.there_s += late[1]
+        return fate
+
+    def _note_offer(self, lane: str, offer: Offer) -> None:
+        self.sent.append((lane, offer))
+        self._put(lane, offer)
+
     def at_trip(self, place: str) -> None:
         act = self._places.pop((self.loop.current.name, place), None)
         if act is not None:
@@ -169,7 +226,7 @@ class Story(World):
 
     def id_of(self, name: str) -> str:
         """The job that an order made, if it made one."""
-        return job_id_of("default", f"call-{name}")
+        return next(job_id for job_id, order in self.names.items() if order == name)
 
     def rows(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
         return self.checks._rows(text, *values)
@@ -198,7 +255,7 @@ class Story(World):
 
     def dispositions(self, name: str) -> list[str]:
         """What the calls of an order were told: `new`, `repeated`, `joined`, `answered`."""
-        said = [line.what for line in self._lines("app") if line.what.startswith(f"has handed in {name} ")]
+        said = [line.what for line in self.lines("app") if line.what.startswith(f"has handed in {name} ")]
         return [what.rpartition("(")[2].rstrip(")") for what in said]
 
     def refused(self, name: str) -> bool:
@@ -207,16 +264,32 @@ class Story(World):
 
     def last_s(self, who: str) -> float:
         """When a party last did something that the trace tells of."""
-        return max(line.at_s for line in self._lines(who))
+        return max(line.at_s for line in self.lines(who))
 
-    def _lines(self, who: str) -> list[Line]:
+    def lines(self, who: str) -> list[Line]:
+        """What the trace tells of a party."""
         assert self.trace is not None
         return [line for line in self.trace.lines if line.who == who]
 
     def at_s(self, what: str, name: str) -> float:
         """When such an event of a job's history happened first, true time."""
-        events = [line for line in self._lines("ledger") if line.job == name]
+        events = [line for line in self.lines("ledger") if line.job == name]
         return min(line.at_s for line in events if line.what.split(" ")[0] == what)
+
+    def handed(self) -> int:
+        """How often the broker of a fleet has handed an offer to a worker."""
+        return self.broker.handed
+
+    def lying(self) -> list[Offer]:
+        """Offers that lie in a lane of a fleet, or in a worker's hands."""
+        held = [offer for end in self.broker._workers for offer in end._in_hand.values()]
+        return [*(offer for lane in self.broker.lanes.values() for offer in lane), *held]
+
+    def held_longest_s(self) -> float:
+        """How long a worker holds an offer by now, as far as this was looked at before."""
+        held = {(end.incarnation, tag) for end in self.broker._workers for tag in end._in_hand}
+        self._held_since_s = {key: self._held_since_s.get(key, self.loop.now_s) for key in held}
+        return max((self.loop.now_s - since_s for since_s in self._held_since_s.values()), default=0.0)
 
     def told(self, name: str) -> dict[str, int]:
         """How often each receiver of a job's answer has acted on it, by its address."""

@@ -13,7 +13,7 @@ from planrun.core.life import Outcome
 from planrun.sim.jobs import Deed
 from planrun.sim.settings import Mode, Order, deeds, fails
 from planrun.worker.folder import AttemptFolder
-from tests.sim.sights import join_late, stored, times
+from tests.sim.sights import join_late, stored, times, words_of
 from tests.sim.story import Job, Story, seeds
 
 FINISHED = Job("finished", None, 1, (0, 0, 0))
@@ -181,8 +181,14 @@ def test_d21_a_fatal_error_ends_its_worker_and_each_of_its_jobs_returns_when_its
 
 @seeds
 def test_d22_a_failure_whose_answer_is_lost_is_told_again_and_counts_once(seed: int) -> None:
-    with Story("D22", seed, mode=Mode.FLEET, deed_of=fails(Outcome.TRANSIENT)) as story:
+    """It is told again while the next attempt runs."""
+    table = {(1, 1): Deed(runs_s=2, end=Outcome.TRANSIENT), (1, 2): Deed(runs_s=60, progress_every_s=10)}
+    with Story("D22", seed, mode=Mode.FLEET, deed_of=deeds(table)) as story:
+        words = words_of(story)
         story.lose("settle", way="back", times=2)
+        story.run(until_s=60)
+        assert [what for _, what in words].count("settle") >= 3
+        assert story.job("job-1") == Job("running", None, 2, (1, 0, 0))
         story.run()
 
         assert story.job("job-1") == FINISHED_AFTER_A_FAILURE

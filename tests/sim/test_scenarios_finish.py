@@ -6,7 +6,7 @@ import pytest
 
 from planrun.core.kinds import RESULT_TTL_S
 from planrun.sim.settings import Mode, Order
-from tests.sim.sights import digest_at, join_late, stored, thaw, times
+from tests.sim.sights import digest_at, join_late, stored, thaw, times, words_of
 from tests.sim.story import Attempt, Job, Story, seeds
 
 FINISHED_AFTER_A_LOSS = Job("finished", None, 2, (0, 1, 0))
@@ -67,15 +67,16 @@ def test_d3_who_dies_between_upload_and_settle_leaves_an_object_that_is_collecte
 @seeds
 def test_d4_a_settle_whose_answer_is_lost_is_made_again_and_has_won(seed: int) -> None:
     with Story("D4", seed, mode=Mode.FLEET) as story:
+        words = words_of(story)
         story.lose("settle", way="back", times=2)
         story.run(until_s=60)
         story.run()
 
         assert story.job("job-1") == FINISHED
-        assert story.events("job-1", "refused") == []
+        asked = [what for who, what in words if who.startswith("w") and what in ("settle", "stopped")]
+        assert asked == ["settle"] * 3  # who was refused would say that it has stopped
         [key] = stored(story, "job-1", 1)
         assert story.answers["job-1"].outputs["film"].key == key
-        assert story.attempts("job-1") == [Attempt(1, "success", 1)]
         assert story.checks.counts.messages == 1
 
 
@@ -144,6 +145,23 @@ def test_d9_an_answer_that_nobody_takes_is_kept_and_tried_again_until_somebody_d
         assert tries[0] > 4
         story.run()
         assert list(story.receiver.acts.values()) == [1]
+
+
+@seeds
+def test_also_d9_an_answer_for_a_queue_that_nobody_has_declared_waits_for_it(seed: int) -> None:
+    """The broker confirms what it has no queue for, and says so apart."""
+    with Story("D9", seed, mode=Mode.FLEET, orders=(Order(n=1, routes=2),)) as story:  # a webhook, and a queue
+        story.broker.declared = False
+        story.run(until_s=60)
+        assert story.job("job-1") == FINISHED
+        assert story.answers["job-1"].attempt == 1
+        assert story.told("job-1") == {"http://job-1-0": 1}
+        [(route, tries)] = story.rows("SELECT route, tries FROM outbox WHERE confirmed = 0")
+        assert (route, tries > 3) == ("rabbitmq:job-1-1", True)
+        story.broker.declared = True
+        story.run()
+
+        assert sorted(story.receiver.acts.values()) == [1, 1]
 
 
 @seeds

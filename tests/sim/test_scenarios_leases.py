@@ -114,6 +114,7 @@ def test_c17_a_job_that_hangs_is_killed_at_its_stall_limit_and_tried_again(seed:
 
 @seeds
 def test_c18_a_job_that_runs_longer_than_it_may_is_killed_and_tried_again(seed: int) -> None:
+    """No kind can choose to fail for good instead: planrun has no such word yet."""
     table = {(1, 1): Deed(runs_s=1000, progress_every_s=20)}
     with Story("C18", seed, lease_s=30, deed_of=deeds(table)) as story:
         story.run()

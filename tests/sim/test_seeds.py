@@ -9,7 +9,7 @@ import pytest
 from planrun.sim.history import run_seed
 from planrun.sim.settings import Mode
 
-SEEDS = 100
+SEEDS = 200
 KEPT = [
     (int(line.split()[0]), line.split()[1])
     for line in Path(__file__).with_name("seeds.txt").read_text().splitlines()

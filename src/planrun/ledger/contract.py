@@ -191,7 +191,7 @@ class Ledger(Protocol):
         ...
 
     async def standing(self, lease: Lease, intent: Sequence[Output]) -> Standing:
-        """The fence check before an upload; records what is about to be uploaded."""
+        """The fence check before an upload; records what is about to be uploaded, and extends a lease that is held."""
         ...
 
     async def held(self, incarnation: str) -> list[Lease]:

@@ -7,7 +7,7 @@ once the connection is gone. What nobody is bound to take is acknowledged all th
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from planrun.core.flows import Marker, Notice
@@ -23,12 +23,18 @@ if TYPE_CHECKING:
 
 SILENT_S = 20.0  # then it ends a connection
 
+DELIVERIES_MAX = 100
+
 
 class Broker(Machine):
     """Attributes:
     lanes: Offers that lie there, by lane.
     answers: What applications have not yet taken.
     orphans: How many offers were put aside.
+    handed: How often an offer was handed to a worker.
+    dead: How many messages were put away: nobody could read them, or they were handed out too often.
+    deliveries_max: So often, of one message.
+    spoilt: So many of the next offers nobody can read.
     declared: Does the application have its queue?
     is_blocked: It takes no messages, and confirms none.
     """
@@ -38,6 +44,11 @@ class Broker(Machine):
         self.lanes: dict[str, deque[Offer]] = {}
         self.answers: list[Message] = []
         self.orphans = 0
+        self.handed = 0
+        self.dead = 0
+        self.deliveries_max = DELIVERIES_MAX
+        self.spoilt = 0
+        self._deliveries: Counter[tuple[str, int]] = Counter()
         self.declared = True
         self.is_blocked = False
         self._bound: tuple[int, int] | None = None
@@ -93,6 +104,7 @@ class Broker(Machine):
             takers = [end for end in self._workers if end.lane == lane and end.takes()]
             if not takers:
                 return
+            self.handed += 1
             takers[int(self._chance.random() * len(takers))].handed(queue.popleft())
 
     def join(self, end: WorkerEnd) -> None:
@@ -105,8 +117,22 @@ class Broker(Machine):
         if end in self._workers:
             self._workers.remove(end)
         queue = self.lanes.setdefault(end.lane, deque())
-        queue.extendleft(end.take_back())
+        queue.extendleft(offer for offer in end.take_back() if self._may_come_again(offer))
         self.pump(end.lane)
+
+    def put_away(self) -> None:
+        """A message that a worker cannot read."""
+        self.dead += 1
+        self.world.say(self.name, "puts a message away")
+
+    def _may_come_again(self, offer: Offer) -> bool:
+        name = offer.job_id, offer.attempt
+        self._deliveries[name] += 1
+        if self._deliveries[name] < self.deliveries_max:
+            return True
+        del self._deliveries[name]
+        self.put_away()
+        return False
 
     # --- heartbeats ---
 

@@ -1,7 +1,8 @@
 """The oracle: what must hold after every step, and at the end. It reads raw rows and believes no shipped code.
 
 S1 … S14 and L1 … L6 are those of docs/concepts/guarantees.md and docs/internals/simulator.md. S13 is about real
-processes, and tested elsewhere. S10 is counted, not a violation: nothing that anybody sees hangs on it.
+processes, and tested elsewhere. S10 holds only where clocks run: where one stood still it is counted, and nothing that
+anybody sees hangs on it.
 """
 
 from __future__ import annotations
@@ -230,7 +231,17 @@ class Checks:
                 self.counts.handbacks += outcome == "released"
                 if outcome == "lost":
                     self.counts.losses += 1
-                    self.counts.beliefs += self.world.trusts_itself(incarnation, token)
+                    self._believed(job_id, attempt, incarnation, token)
+
+    def _believed(self, job_id: str, attempt: int, incarnation: str, token: int) -> None:
+        """S10 supposes clocks that run. Where one stood still, it is counted, and nothing hangs on it."""
+        world = self.world
+        if not world.trusts_itself(incarnation, token):
+            return
+        self.counts.beliefs += 1
+        if not world.clocks_stood:
+            holder = world.incarnations[incarnation].name
+            self._say("S10", f"job {job_id} attempt {attempt} was taken from {holder}, which still trusts itself")
 
     def _result(self, job_id: str, before: _Job | None, now: _Job) -> None:
         rows = self._rows(_RESULT, job_id)

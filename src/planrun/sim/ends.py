@@ -201,9 +201,15 @@ class WorkerEnd(End):
             await asyncio.sleep(AGAIN_S)
 
     def _arrive(self, offer: Offer, tag: int, connection: int) -> None:
-        if connection == self._connection:
-            self._inbox.append(SimOffer(offer, self, tag))
-            self._news.set()
+        if connection != self._connection:
+            return
+        if self.broker.spoilt > 0:
+            self.broker.spoilt -= 1
+            self.broker.put_away()
+            self.acknowledge(tag, again=False)
+            return
+        self._inbox.append(SimOffer(offer, self, tag))
+        self._news.set()
 
     def _hear(self, notice: Notice) -> None:
         self._notices.append(notice)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,11 @@ RESUMABLE = Kind(
     kind="encode", version="v1", module="sim", resumable="fmt-1", output_bytes_max=MIB, max_runtime_s=120, stall_s=45
 )
 KINDS = (PLAIN, RESUMABLE)
+
+
+def kinds_of(versions: Sequence[str]) -> tuple[Kind, ...]:
+    """Both kinds, in each of these versions."""
+    return tuple(replace(kind, version=version) for version in versions for kind in KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from planrun.client.async_client import AsyncClient
 from planrun.config import Place
 from planrun.core.access import digest_of
 from planrun.core.errors import Conflict, LedgerUnavailable, PlanrunError, ResultGone, UnknownJob, WaitTimeout
+from planrun.core.kinds import Kind
 from planrun.core.messages import Handler, Message, WorkerRow
 from planrun.inbox import Inbox, read
 from planrun.ledger.contract import Ledger
@@ -21,7 +22,7 @@ from planrun.lockfile import WorkerLock
 from planrun.orchestrator.webhook import Gone, NotAccepted
 from planrun.sim.actor import Actor, Hardware
 from planrun.sim.clock import SimClock
-from planrun.sim.jobs import KINDS, SimPool
+from planrun.sim.jobs import SimPool, kinds_of
 from planrun.sim.net import NoReply, NoWay
 from planrun.sim.settings import Order
 from planrun.transport.contract import WorkerTransport
@@ -122,7 +123,7 @@ class Worker(Machine):
             ground=Ground(ledger, world.store),
             lock=lock,
             row=row,
-            catalog=Catalog(KINDS, row.handlers, ()),
+            catalog=Catalog(self.kinds, row.handlers, row.capabilities),
             scratch=place.scratch,
             gates=gates,
             processes=SimPool(world.start_s, world.settings.deed_of, world.bytes_of),
@@ -154,6 +155,11 @@ class Worker(Machine):
         """How it comes to offers."""
         raise NotImplementedError
 
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What it can run."""
+        return kinds_of(self.world.settings.versions.get(self.name, ("v1",)))
+
     def deploy(self) -> None:
         """SIGTERM."""
         if self.supervisor is not None and self.actor is not None:
@@ -181,7 +187,9 @@ class Worker(Machine):
             name=self.name,
             host=self.hardware.name,
             slots=self.world.settings.slots,
-            handlers=tuple(Handler(kind=kind.kind, version=kind.version) for kind in KINDS),
+            namespaces=self.world.namespaces,
+            capabilities=self.world.settings.capabilities.get(self.name, ()),
+            handlers=tuple(Handler(kind=kind.kind, version=kind.version) for kind in self.kinds),
             lock_file=lock_file,
             lock_device=lock.device,
             lock_inode=lock.inode,
@@ -317,6 +325,9 @@ class App(Machine):
                 handle = await client.submit(
                     order.kind,
                     params={"n": order.n},
+                    version=order.version,
+                    namespace=order.namespace,
+                    needs=order.needs,
                     request_id=f"call-{order.name}",
                     key=order.key,
                     priority=order.priority,

@@ -42,6 +42,7 @@ class Script:
 
     Attributes:
         busy_until_s: The script goes on until then.
+        clocks_stood: A machine was paused with all its clocks: its holder may believe what is no more.
     """
 
     loop: SimLoop
@@ -53,6 +54,7 @@ class Script:
 
     def __init__(self, honest_s: float) -> None:
         self.busy_until_s = honest_s
+        self.clocks_stood = False
         self._stops: dict[tuple[str, str], _Stop] = {}
         self._losses: list[_Loss] = []
         self._forgets = 0
@@ -243,6 +245,7 @@ class Script:
             return
         self.say(hardware.name, f"{'is suspended' if slept_s else 'is paused'} for {for_s:g} s")
         hardware.stop()
+        self.clocks_stood = self.clocks_stood or not slept_s
 
         def go_on() -> None:
             hardware.go_on(slept_s=slept_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -35,6 +35,9 @@ class Order:
     at_s: float = 0.0
     name: str = ""
     kind: str = "render"
+    version: str = "v1"
+    namespace: str = "default"
+    needs: tuple[str, ...] = ()
     key: str | None = None
     routes: int = 1
     max_attempts: int = 4
@@ -52,6 +55,7 @@ def _succeeds(n: int, attempt: int) -> Deed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Attributes:
+    capabilities, versions: What a worker has and can run, by its name; else nothing special, and v1.
     deed_of: What job number n does in an attempt.
     upload_s, start_s, commit_s, trip_s: How long an upload, the start of a job process, a turn at the ledger and a word
         over the network take: the least and the most, seconds; chance picks.
@@ -65,6 +69,8 @@ class Settings:
     mode: Mode = Mode.BOX
     workers: int = 2
     slots: int = 1
+    capabilities: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lease_s: float = 30
     orders: tuple[Order, ...] = (Order(n=1),)
     deed_of: Callable[[int, int], Deed] = field(default=_succeeds)

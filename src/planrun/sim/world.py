@@ -56,6 +56,7 @@ class World(Script):
     settings: What it is made of.
     machines: Its parties by name.
     answers: What the application has heard, by the name of the order.
+    namespaces: Those of all orders; every worker serves them.
     names: What the trace calls jobs, by their id.
     """
 
@@ -72,7 +73,8 @@ class World(Script):
         self.trace = Trace() if traced else None
         self.loop = SimLoop(self.chance_of("order"))
         self._fates = self.chance_of("fates")
-        self.names = {job_id_of("default", f"call-{order.name}"): order.name for order in orders}
+        self.names = {job_id_of(order.namespace, f"call-{order.name}"): order.name for order in orders}
+        self.namespaces = tuple(sorted({"default", *(order.namespace for order in orders)}))
         if name:
             self.say("scenario", name)
         self.folder = scratch() / f"{seed}"
@@ -203,10 +205,9 @@ class World(Script):
     def trusts_itself(self, incarnation: str, token: int) -> bool:
         """Does the holder of that lease believe that it still has it?"""
         machine = self.incarnations.get(incarnation)
-        if machine is None or machine.incarnation != incarnation or machine.supervisor is None:
+        if machine is None or machine.actor is None or machine.incarnation != incarnation:
             return False
-        keeper = machine.supervisor.keeper
-        return keeper.trusts(token)
+        return machine.supervisor is not None and machine.supervisor.keeper.trusts(token)
 
     # --- inside ---
 

@@ -157,9 +157,12 @@ def _renewed(tx: Tx, beat: Beat, *, is_held: bool) -> Standing:
 
 
 def standing(tx: Tx, lease: Lease, intent: Sequence[Output]) -> Standing:
-    """The fence check before an upload."""
+    """The fence check before an upload. As good as a heartbeat: who hears that it holds trusts itself anew."""
     staged = dump([output.name for output in intent])
-    return HELD if tx.rows("stage", **_fence(lease), staged=staged) else lost_or_canceled(tx, lease)
+    if not tx.rows("stage", **_fence(lease), staged=staged):
+        return lost_or_canceled(tx, lease)
+    tx.rows("extend", **_fence(lease), now_ms=tx.now.boot_ms)
+    return HELD
 
 
 def checkpoint(tx: Tx, request: CheckpointRequest) -> Standing:
