@@ -21,6 +21,7 @@ from planrun.client.async_client import AsyncClient
 from planrun.core.errors import PlanrunError
 from planrun.core.offers import Offer
 from planrun.sim.actor import Hardware
+from planrun.sim.disk import Copy
 from planrun.sim.jobs import Deed
 from planrun.sim.machines import App, Worker
 from planrun.sim.net import Fate
@@ -29,6 +30,7 @@ from planrun.sim.settings import SUCCEEDS, Mode, Settings
 from planrun.sim.trace import Line
 from planrun.sim.world import World
 
+FULL = 2  # of SQLite's `synchronous`: a commit is on the disk before it is answered
 seeds = pytest.mark.parametrize("seed", range(1, 5))
 few_seeds = pytest.mark.parametrize("seed", range(1, 3))  # of long histories
 
@@ -213,6 +215,29 @@ class Story(World):
     def _note_offer(self, lane: str, offer: Offer) -> None:
         self.sent.append((lane, offer))
         self._put(lane, offer)
+
+    def cut_power(self, name: str) -> None:
+        """The machine that has the ledger goes dark, this very moment, and is booted again.
+
+        A commit that need not reach the disk before it is answered is lost then, and all that came after it.
+        """
+        copies = self.disk.copies
+        assert copies is not None
+        lost = 0
+        if any(self.pragma(ledger, "synchronous") != FULL for ledger in self.opened):
+            lost = self.chance_of("power").randrange(len(copies))
+        self._reboot(self.machines[name].hardware)
+        self.say("disk", f"has lost {lost} commits")
+        self.put_back(copies[len(copies) - 1 - lost])
+
+    def put_back(self, copy: Copy) -> None:
+        """The ledger's file is another one now; nobody who lives has it open."""
+        self.disk.put_back(copy)
+        self.checks.close()
+
+    def pragma(self, ledger: Any, name: str, *value: str) -> Any:
+        """Of the connection by which a process writes its ledger."""
+        return ledger._writer._connection.pragma(name, *value)
 
     def at_trip(self, place: str) -> None:
         act = self._places.pop((self.loop.current.name, place), None)

@@ -83,6 +83,7 @@ def test_f2_a_long_job_leaves_a_checkpoint_and_is_taken_over_at_once_from_there(
         assert story.job("job-1") == Job("finished", None, 2, (0, 0, 0))  # its newer checkpoints ended that count
         assert outcomes(story) == ["released", "success"]
         assert [start.who for start in story.starts] == ["w1", "w2"]
+        assert [event.attempt for event in story.events("job-1", "checkpoint")].count(1) == 3  # the last one at the end
         [released_s], [_, again_s] = times(story, "ledger", "released"), times(story, "ledger", "granted")
         assert 13 < released_s < 13 + 2
         assert again_s < released_s + 0.5

@@ -124,6 +124,18 @@ class Checks:
             elif job_id in self._jobs:
                 self._say("S14", f"job {job_id} is gone")
 
+    def restored(self) -> None:
+        """The ledger is an older one now. What anybody was told stays said, and tokens that were granted stay used."""
+        self.close()
+        said = {json.loads(body)["result"]["job_id"] for body in self.bodies.values()} | set(self._answers)
+        self._results = {job_id: row for job_id, row in self._results.items() if job_id in said}
+        self._jobs.clear()
+        self._outcomes.clear()
+        [(last,)] = self._rows("SELECT coalesce(max(id), 0) FROM event")
+        self._event = last
+        for (job_id,) in self._rows("SELECT job_id FROM job"):
+            self._job(job_id, _Job(*self._rows(_JOB, job_id)[0]))
+
     def stored(self, key: str) -> None:
         """An object was written or removed."""
         expected = self.visible.get(key)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 
@@ -23,9 +24,17 @@ COMMIT = "ledger:before-commit"
 BELL_S = 0.0005  # from a commit to whoever waits for it
 
 
+class Copy(NamedTuple):
+    """A ledger's file and its log, as they were right after a commit."""
+
+    file: bytes
+    log: bytes
+
+
 class Disk:
     """Attributes:
     path: Of the ledger's file.
+    copies: One after each commit, the newest last; None: they are not kept.
     commit_s: How long a writer waits before its next transaction is written; changes with the weather.
     on_commit: Called after each commit, with what it was about.
     stops_at: Is this actor to be stopped at such a place? Asked before a transaction begins.
@@ -37,6 +46,7 @@ class Disk:
         self.commit_s = commit_s
         self.on_commit: Callable[[Iterable[str] | None], None] = lambda about: None
         self.stops_at: Callable[[Actor, str], bool] = lambda actor, place: False
+        self.copies: list[Copy] | None = None
         self.bells: list[SimBells] = []
         self.holder: SimHand | None = None
         self.line: list[SimHand] = []
@@ -53,9 +63,23 @@ class Disk:
     def ring(self, about: Iterable[str] | None) -> None:
         """Something was committed: tell whoever listens, and everybody who waits, a moment later."""
         names = None if about is None else frozenset(about)
+        if self.copies is not None:
+            self.copies.append(Copy(self.path.read_bytes(), self._log.read_bytes()))
         self.on_commit(names)
         for bells in self.bells:
             bells.told(names)
+
+    def put_back(self, copy: Copy) -> None:
+        """Another file lies there now. To be said while nobody who lives has it open."""
+        for path in (self.path, self._log, self._log.with_name(f"{self.path.name}-shm")):
+            path.unlink(missing_ok=True)  # who is dead keeps what it had
+        self.path.write_bytes(copy.file)
+        self._log.write_bytes(copy.log)
+        self.copies = None
+
+    @property
+    def _log(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-wal")
 
     def run(self, hand: SimHand) -> None:
         """Let one writer have its turn."""

@@ -44,7 +44,13 @@ Reply = tuple[int, dict[str, str], bytes]
 
 
 class Hub(Machine):
-    """The orchestrator's machine."""
+    """The orchestrator's machine.
+
+    Attributes:
+        recovers: It is started with `--recover`.
+    """
+
+    recovers = False
 
     def __init__(self, world: World, name: str, hardware: Hardware) -> None:
         super().__init__(world, name, hardware)
@@ -75,7 +81,9 @@ class Hub(Machine):
             environment={},
             webhooks=Sender(world, self),
         )
-        options = OrchestratorOptions(broker="amqp://sim", lease_s=settings.lease_s, gc_grace_s=60)
+        options = OrchestratorOptions(
+            broker="amqp://sim", lease_s=settings.lease_s, gc_grace_s=60, recover=self.recovers
+        )
         async with govern(seat, options) as orchestrator:
             world.say(self.name, f"serves generation {orchestrator.generations.number}")
             self._serving = Serving(orchestrator, ledger, clock, name=clock.new_id()[:8])

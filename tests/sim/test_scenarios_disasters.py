@@ -1,0 +1,148 @@
+"""Scenarios G1 to G14: power cuts, ledgers that are older copies, brokers that lose all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from planrun.sim.disk import Copy
+from planrun.sim.jobs import Deed
+from planrun.sim.settings import Mode, Order, deeds
+from tests.sim.sights import join_late, leave, times
+from tests.sim.story import Job, Story, seeds
+
+FINISHED = Job("finished", None, 1, (0, 0, 0))
+FINISHED_AFTER_A_LOSS = Job("finished", None, 2, (0, 1, 0))
+QUEUED = Job("queued", None, 1, (0, 0, 0))
+LONG = Deed(runs_s=100, progress_every_s=10)
+ALL = "SELECT job_id, state, attempt, token FROM job ORDER BY job_id"
+
+
+def outcomes(story: Story, name: str = "job-1") -> list[str | None]:
+    return [attempt.outcome for attempt in story.attempts(name)]
+
+
+# --- power cuts ---
+
+MOMENTS: dict[str, Callable[[Story], object]] = {
+    "submitted": lambda story: story.count("job") == 2,
+    "granted": lambda story: story.attempts("job-2"),
+    "settled": lambda story: outcomes(story, "job-2") == ["success"],
+}
+
+
+@pytest.mark.parametrize("seed", (1, 2))
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_g1_what_was_committed_right_before_a_power_cut_is_there_afterwards(seed: int, moment: str) -> None:
+    with Story("G1", seed, orders=(Order(n=1), Order(n=2, at_s=10))) as story:
+        story.disk.copies = []
+        seen = []
+
+        def cut_power() -> None:
+            seen.append(story.rows(ALL))
+            story.cut_power("w1")
+            seen.append(story.rows(ALL))
+
+        story.when(lambda: MOMENTS[moment](story), cut_power)
+        story.run()
+
+        before, after = seen
+        assert before == after
+        assert story.job("job-2") == (FINISHED_AFTER_A_LOSS if moment == "granted" else FINISHED)
+        assert len(story.starts) == 2
+        assert story.told("job-2") == {"http://job-2-0": 1}
+
+
+# --- older copies of a ledger ---
+
+
+def copy_at(story: Story, at_s: float) -> list[Copy]:
+    """What a backup has that was made then, once it has been."""
+    copies: list[Copy] = []
+    story.disk.copies = []
+    story.at(at_s, lambda: copies.append(story.disk.copies[-1]))  # type: ignore[index]
+    return copies
+
+
+def restore(story: Story, copies: list[Copy], *, at_s: float, recover_s: float) -> None:
+    """The orchestrator dies, an older copy is put in its place, and after a while it is started with `--recover`."""
+
+    def put_back() -> None:
+        story.crash_now("orchestrator")
+        story.put_back(copies[0])
+        story.checks.restored()
+
+    def recover() -> None:
+        story.hub.recovers = True
+
+    story.at(at_s, put_back)
+    story.at(recover_s, recover)
+
+
+def backed_up(name: str, seed: int, *, strict: bool) -> Story:
+    """Three jobs: one whose answer comes after the backup, one that runs through, and one that comes later."""
+    orders = (Order(n=1), Order(n=2), Order(n=3, at_s=8, waits=False))
+    table = {(1, 1): Deed(runs_s=5), (2, 1): LONG, (2, 2): LONG}
+    return Story(name, seed, mode=Mode.FLEET, orders=orders, workers=3, strict=strict, deed_of=deeds(table))
+
+
+@seeds
+def test_g3_an_hour_old_backup_learns_which_answers_were_given_and_gives_no_second_one(seed: int) -> None:
+    with backed_up("G3", seed, strict=True) as story:
+        copies = copy_at(story, 4)
+        restore(story, copies, at_s=20, recover_s=30)
+        story.run(until_s=19)
+        assert (story.told("job-1"), story.told("job-3")) == ({"http://job-1-0": 1}, {"http://job-3-0": 1})
+        answer = story.answers["job-1"]
+        story.run(until_s=29)
+        assert times(story, "orchestrator", "ends: this ledger must not be run as it is")
+        again = story.ask(40, lambda client: client.wait(story.id_of("job-1")))
+        story.run()
+
+        assert story.job("job-1") == FINISHED
+        assert again.answer == answer
+        assert (story.told("job-1"), story.told("job-2")) == ({"http://job-1-0": 1}, {"http://job-2-0": 1})
+        assert [start.attempt for start in story.starts if start.n == 1] == [1]
+        job = story.job("job-2")
+        assert job is not None
+        assert job.state == "finished"
+
+
+@seeds
+def test_g6_a_ledgers_file_that_is_an_older_copy_is_not_run_until_somebody_says_recover(seed: int) -> None:
+    with Story("G6", seed, mode=Mode.FLEET, orders=(Order(n=1), Order(n=2, at_s=12))) as story:
+        copies = copy_at(story, 4)
+        restore(story, copies, at_s=10, recover_s=60)
+        story.run(until_s=59)
+
+        refusals = times(story, "orchestrator", "ends: this ledger must not be run as it is: it has counted to")
+        assert len(refusals) > 10
+        assert story.rows("SELECT v FROM meta WHERE k = 'generation'") == [(1,)]
+        assert story.count("job") == 1  # nobody is answered meanwhile
+        story.run()
+        assert story.rows("SELECT v FROM meta WHERE k = 'generation'") == [(2,)]
+        assert (story.job("job-1"), story.job("job-2")) == (FINISHED, FINISHED)
+        assert story.told("job-1") == {"http://job-1-0": 1}
+
+
+# --- a broker that is gone, or out of reach ---
+
+
+@seeds
+def test_g8_while_the_orchestrator_does_not_reach_the_broker_nobody_is_called_dead(seed: int) -> None:
+    until_s = 60
+    orders = (Order(n=1), Order(n=2, at_s=4))
+    table = {(1, 1): LONG, (2, 1): LONG}
+    with Story("G8", seed, mode=Mode.FLEET, orders=orders, lease_s=10, deed_of=deeds(table)) as story:
+        join_late(story, "w2", 3)
+        story.cut("orchestrator", "broker", from_s=6, until_s=until_s)
+        leave(story, "w1", 8)
+        story.run()
+
+        assert (story.job("job-1"), story.job("job-2")) == (FINISHED_AFTER_A_LOSS, FINISHED)
+        [lost_s] = times(story, "ledger", "lost")
+        assert lost_s > until_s
+
+
+# --- what is done twice, late, or meanwhile ---
