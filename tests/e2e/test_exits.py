@@ -24,8 +24,8 @@ from tests.e2e.test_cli import Planrun, folder, planrun
 __all__ = ["folder", "planrun"]
 
 WITH_A_JOB = ["wait", "show", "why", "events", "logs", "result", "cancel", "retry"]
-MAKES_ITS_LEDGER = ["orchestrator", "submit", "worker", "up"]
-NEEDS_NONE = ["new", "check", "completion"]
+MAKES_ITS_LEDGER = ["orchestrator", "submit", "worker", "up", "verify"]
+NEEDS_NONE = ["new", "check", "completion", "lab", "sim"]
 WITH_WORDS = {"backup": ["copy.db"]} | {verb: ["some-job"] for verb in WITH_A_JOB}
 
 

@@ -31,7 +31,7 @@ async def test_a_job_goes_out_over_the_broker_and_its_file_into_the_bucket(fleet
     fleet.start_worker()
     await fleet.ready(2)
 
-    jobs = [await fleet.submit("render", {"bytes": 1000 + n, "seconds": 0.1}) for n in range(6)]
+    jobs = [await fleet.submit("render", {"bytes": 1000 + n, "seconds": 1}) for n in range(6)]
 
     assert await fleet.all_ended_once() == 6
     assert not fleet.stored(), "nothing lies beside the ledger"
