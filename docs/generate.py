@@ -315,7 +315,8 @@ JSON: Mapping[str, str] = {
     "migrate": "`before` and `schema` (numbers), `steps` (each with `schema`, `name`, `what`), `backup` (path or null)",
     "backup": "`file`, `bytes`",
     "gc": "`gone`: list of paths and keys",
-    "sim": "`histories`, `steps`, `simulated_s`, `modes`, `counts`, `failed`: list of `seed` and `violations`",
+    "sim": "`histories`, `steps`, `simulated_s`, `modes`, `counts`, `failed`: list of `seed` and `violations`; "
+    "with `--shrink` the `script` of what does not hold",
     "check": "`ok`, what was found, `problems`: list of sentences",
     "lab": "`settings`, `sentence`, `tone`, `tally`, `points` (what happened), `spans` (what lasted), `link`, "
     "`command`; times in ms of the run",

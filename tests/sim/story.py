@@ -21,7 +21,7 @@ from planrun.client.async_client import AsyncClient
 from planrun.core.errors import PlanrunError
 from planrun.core.offers import Offer
 from planrun.sim.actor import Hardware
-from planrun.sim.disk import Copy
+from planrun.sim.disk import Copy, SimHand
 from planrun.sim.jobs import Deed
 from planrun.sim.machines import App, Worker
 from planrun.sim.net import Fate
@@ -31,6 +31,7 @@ from planrun.sim.trace import Line
 from planrun.sim.world import World
 
 FULL = 2  # of SQLite's `synchronous`: a commit is on the disk before it is answered
+FINDINGS_MAX = 8  # that one history is asked for
 seeds = pytest.mark.parametrize("seed", range(1, 5))
 few_seeds = pytest.mark.parametrize("seed", range(1, 3))  # of long histories
 
@@ -77,6 +78,22 @@ class Heard:
     answer: Any = None
     error: PlanrunError | None = None
     at_s: float | None = None
+
+
+class _Nothing:
+    """The queue of somebody who never writes. Implements `planrun.ledger.hands.Queue`."""
+
+    def is_waiting(self) -> bool:
+        return False
+
+    def has_ended(self) -> bool:
+        return True
+
+    def drain(self) -> float:
+        return 0
+
+    def drain_here(self) -> None:
+        pass
 
 
 class Story(World):
@@ -215,6 +232,30 @@ class Story(World):
     def _note_offer(self, lane: str, offer: Offer) -> None:
         self.sent.append((lane, offer))
         self._put(lane, offer)
+
+    def disk_busy(self, *, from_s: float, until_s: float) -> None:
+        """Somebody else has the ledger's file, and nobody gets a turn to write."""
+        somebody = SimHand(self.disk, self.loop.world, _Nothing())
+
+        def take() -> None:
+            assert self.disk.holder is None
+            self.disk.holder = somebody
+            self.say("disk", "is busy")
+
+        self.at(from_s, take)
+        self.at(until_s, lambda: self.disk.let_go(somebody))
+
+    def find(self) -> set[str]:
+        """Run to the end, whatever is broken on the way: which rules were."""
+        found: set[str] = set()
+        for _ in range(FINDINGS_MAX):
+            self.run()
+            if not self.checks.violations:
+                break
+            found |= {violation.rule for violation in self.checks.violations}
+            self.checks.violations.clear()
+        self.checks.violations.clear()
+        return found
 
     def cut_power(self, name: str) -> None:
         """The machine that has the ledger goes dark, this very moment, and is booted again.

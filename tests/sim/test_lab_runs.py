@@ -139,10 +139,10 @@ def test_whoever_wakes_in_time_keeps_the_job() -> None:
     assert history.sentence.startswith("Nobody took over: worker A (token 33)")
 
 
-def test_a_holder_renews_as_often_as_it_is_told() -> None:
+def test_a_holder_renews_as_often_as_it_is_told_and_when_it_asks_before_its_upload() -> None:
     history = run(Choice(fault=Fault.NONE, job_a_s=7, renew_every_s=2.0).settings())
 
-    assert [at_s for at_s, _, _ in seen(history, What.RENEW)] == [2, 4, 6]
+    assert [at_s for at_s, _, _ in seen(history, What.RENEW)] == [2, 4, 6, 7]
 
 
 def test_equal_settings_are_equal_runs() -> None:

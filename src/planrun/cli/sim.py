@@ -14,6 +14,7 @@ from planrun.core.errors import Invalid
 from planrun.sim.campaign import Campaign, Tally, run_campaign
 from planrun.sim.history import Report, run_seed
 from planrun.sim.settings import Mode
+from planrun.sim.shrink import shrink as shrunk
 
 
 def sim(
@@ -25,6 +26,7 @@ def sim(
     mode: Mode | None = None,
     processes: PositiveInt = 1,
     trace: Flag = False,
+    shrink: Flag = False,
     json: AsJson = False,
 ) -> int:
     """Run histories in which everything goes wrong, over the very code that is installed, and see whether all holds.
@@ -35,6 +37,7 @@ def sim(
     For example:
 
       planrun sim --seed 7 --trace
+      planrun sim --seed 7 --shrink
       planrun sim --seeds 1..1000
       planrun sim --minutes 60 --processes 2
 
@@ -46,18 +49,15 @@ def sim(
         mode: Only this kind of installation: a box, or a fleet. By default each seed has its own.
         processes: How many histories run at once.
         trace: Print what happens, line by line: when, who, what, with job, attempt and token.
+        shrink: If it does not hold: look for the smallest history that breaks the same rule (a minute or two), and
+            print it as a test with its trace.
     """
     if seed is not None and (seeds or minutes):
         raise Invalid("--seed is one history; for many say --seeds FIRST..LAST, or --minutes")
     if seed is not None:
-        report = run_seed(seed, jobs=jobs, mode=mode, traced=trace and not json)
-        if json:
-            print_json(_as_dict(report))
-        else:
-            _print_report(report)
-        return Exit.FAILED if report.violations else Exit.FINISHED
-    if trace:
-        raise Invalid("--trace is for one history: say which with --seed")
+        return _one(run_seed(seed, jobs=jobs, mode=mode, traced=trace and not json), shrink=shrink, json=json)
+    if trace or shrink:
+        raise Invalid(f"--{'trace' if trace else 'shrink'} is for one history: say which with --seed")
     first, last = _range(seeds, minutes)
     campaign = Campaign(first=first, last=last, minutes=minutes, jobs=jobs, mode=mode, processes=processes)
     tally = run_campaign(campaign, SystemClock.open_system())
@@ -66,6 +66,19 @@ def sim(
     else:
         _print_tally(tally)
     return Exit.FAILED if tally.failed else Exit.FINISHED
+
+
+def _one(report: Report, *, shrink: bool, json: bool) -> int:
+    small = shrunk(report) if shrink and report.violations else None
+    if json:
+        print_json(_as_dict(report) | ({"script": small.script} if small else {}))
+    elif small:
+        print(f"{report.violations[0]}\nThe smallest history that breaks this rule, after {small.tries} tries:\n")
+        print(small.script)
+        _print_report(small.report)
+    else:
+        _print_report(report)
+    return Exit.FAILED if report.violations else Exit.FINISHED
 
 
 def _range(seeds: str, minutes: float | None) -> tuple[int, int | None]:

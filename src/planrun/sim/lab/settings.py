@@ -84,7 +84,7 @@ class Preset(StrEnum):
 
 
 PRESETS: Mapping[Preset, Settings] = {
-    Preset.STALLED: Settings(),
+    Preset.STALLED: Settings(lease_s=8.5),  # renewed by the fence check at 1.5 s: it ends at 10 s
     Preset.CRASH: Settings(
         fault=Fault.CRASH, moment=Moment.SETTLE, for_s=20, job_a_s=4, job_b_s=4, upload_s=1, attempt_keys=True
     ),

@@ -108,7 +108,7 @@ class Plot:
             What.TERM: "is told to stop for a deploy (SIGTERM)",
             What.CUT: "is cut off: what it sends does not arrive",
             What.HEAL: "is connected again",
-            What.HELD: "asks whether it still holds the lease: yes",
+            What.HELD: "asks whether it still holds the lease: yes, and that renews it",
             What.TRUSTS: "asks whether it still holds the lease; nobody answers, and its own deadline has not passed",
             What.NOT_HELD: f"asks whether it still holds the lease (token {fact.token}): no; it stores nothing",
             What.UPLOAD: "begins to write the result",

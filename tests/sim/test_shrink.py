@@ -1,0 +1,80 @@
+"""A history that does not hold is made smaller: the receiver here acts upon every message, however often it comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planrun.cli.sim import sim
+from planrun.inbox import Inbox
+from planrun.sim.faults import Act, Plan
+from planrun.sim.history import Report, run_plan, run_seed
+from planrun.sim.jobs import Deed
+from planrun.sim.scripted import script_of
+from planrun.sim.settings import Order, Settings, deeds
+from planrun.sim.shrink import shrink
+
+ORDERS = tuple(Order(n=n, at_s=2.5 * n, kind="encode", priority=5) for n in range(1, 9))
+TABLE = {(n, 1): Deed(runs_s=1.23, checkpoint_every_s=3) for n in range(1, 9)}
+ACTS = (
+    Act("crash", {"name": "w1", "at_s": 3.456}),
+    Act("freeze", {"name": "w3", "at_s": 9.0, "for_s": 20.5}),
+    Act("lose", {"what": "answer", "way": "back", "times": 3}),
+    Act("deploy", {"name": "w2", "at_s": 7.7}),
+)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Report:
+    """Eight jobs, four acts, and a receiver that does not remember."""
+    once = Inbox.once
+    monkeypatch.setattr(Inbox, "once", lambda inbox, msg_id: once(inbox, msg_id) or True)
+    settings = Settings(orders=ORDERS, workers=3, lease_s=12, deed_of=deeds(TABLE), lost=0.02, honest_s=40)
+    return run_plan(Plan(3, settings, ACTS, TABLE))
+
+
+def test_of_eight_jobs_and_four_acts_one_of_each_is_left_and_the_same_one_each_time(failing: Report) -> None:
+    first, second = shrink(failing), shrink(failing)
+
+    assert [violation.rule for violation in first.report.violations] == ["S3"]
+    plan = first.report.plan
+    assert ([order.n for order in plan.settings.orders], len(plan.acts), plan.table) == ([8], 1, {})
+    assert plan.acts[0] == Act("lose", {"what": "answer", "way": "back", "times": 1})
+    assert plan.settings.workers == 1
+    assert (first.script, first.report.trace, first.tries) == (second.script, second.report.trace, second.tries)
+
+
+def test_it_gives_up_after_so_many_tries_and_says_what_it_has(failing: Report) -> None:
+    small = shrink(failing, tries_max=2)
+
+    assert small.tries == 2
+    assert len(small.report.plan.settings.orders) < len(ORDERS)
+    assert small.report.violations
+
+
+def test_what_is_printed_is_a_test_that_fails_as_the_history_did(failing: Report) -> None:
+    module: dict[str, Any] = {}
+    exec(shrink(failing, tries_max=20).script, module)
+
+    with pytest.raises(AssertionError):
+        module["test_seed_3_breaks_s3"]()
+
+
+@pytest.mark.parametrize("seed", [1, 3, 4])
+def test_a_plan_that_is_written_down_is_the_history_of_its_seed(seed: int) -> None:
+    report = run_seed(seed, jobs=3, traced=True)
+    module: dict[str, Any] = {}
+    exec(script_of(report.plan), module)
+
+    again = Plan(seed, module["SETTINGS"], report.plan.acts)
+    assert run_plan(again, traced=True).trace == report.trace
+
+
+def test_the_command_prints_the_small_one(failing: Report, capsys: pytest.CaptureFixture[str]) -> None:
+    status = sim(seed=9, jobs=2, shrink=True)
+
+    printed = capsys.readouterr().out
+    assert status == 1
+    assert "def test_seed_9_breaks_s3() -> None:\n    with World(9, SETTINGS) as world:\n" in printed
+    assert "acts on the answer" in printed
