@@ -15,7 +15,6 @@ import httpcore2
 import httpx2
 
 from planrun.core.addresses import Allowed
-from planrun.core.errors import Invalid
 
 
 class JudgedTransport(httpx2.AsyncHTTPTransport):
@@ -56,9 +55,7 @@ class _Judge(httpcore2.AsyncNetworkBackend):
         except (OSError, UnicodeError) as error:
             raise httpcore2.ConnectError(f"{host} is not found: {error}") from None
         addresses = dict.fromkeys(str(entry[4][0]) for entry in found)
-        judged = [address for address in addresses if self._allowed.has(host, address)]
-        if not judged:
-            raise Invalid(f"{host} is {', '.join(addresses)}, which is not public; to allow it: {self._option} {host}")
+        judged = self._allowed.check(host, addresses, option=self._option)
         failed: Exception | None = None
         for address in judged:
             try:

@@ -7,6 +7,7 @@ import pytest
 from planrun.core.access import digest_of
 from planrun.core.life import Outcome, Reason, State
 from planrun.core.messages import Beat, Lease, RenewRequest
+from planrun.core.presence import LOST_AFTER_MS
 from planrun.ledger.contract import Ledger
 
 from .actors import LEASE_MS, Actors, an_output
@@ -215,7 +216,7 @@ class LeaseContract(LedgerContract):
         assert (row.state, row.attempt, row.losses, row.failures) == (State.QUEUED, 2, 1, 0)
 
     async def test_a_proof_from_another_machine_needs_the_secret_of_the_dead_and_no_other_will_do(
-        self, they: Actors, ledger: Ledger
+        self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
         secrets = {"w1": "its own secret", "w2": "the secret of its neighbour"}
         for name, secret in secrets.items():
@@ -230,6 +231,8 @@ class LeaseContract(LedgerContract):
         assert await ledger.bury_own("w1", secret=secrets["w1"], who="w3") == 0
         assert await they.standing(lease) == "lost"
         assert await ledger.live_tokens([lease.token]) == set()
+        seen = {row.incarnation: clock.wall_ms - row.seen_at_ms for row in await ledger.workers()}
+        assert seen["w1"] > LOST_AFTER_MS >= seen["w2"]  # lost at once, and no machine that waits for a job
 
     async def test_nobody_puts_a_secret_of_his_own_in_the_place_of_another_workers(
         self, they: Actors, ledger: Ledger

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from planrun.core.addresses import allowed_from
 from planrun.core.errors import Invalid
 from planrun.core.routes import EMBEDDED, Command, Outlets, Publish, Queue, Webhook, check_route
 
@@ -26,6 +27,7 @@ def test_the_id_of_a_message_to_the_longest_queue_fits_into_amqp() -> None:
 
 FLEET = Outlets(programs=False, broker_prefix="pr")
 ALONE = Outlets(programs=False)
+PUBLIC = Outlets(programs=False, webhooks=allowed_from(["10.1.0.0/16"]))
 
 
 @pytest.mark.parametrize("route", ["webhook:https://app.example/", "publish:master.mp4"])
@@ -42,11 +44,23 @@ def test_what_everybody_can_send(outlets: Outlets, route: str) -> None:
         (FLEET, "command:/bin/notify", "an orchestrator starts no programs"),
         (ALONE, "command:/bin/notify", "an orchestrator starts no programs"),
         (FLEET, "rabbitmq:pr.beat.1.2", "that queue is planrun's own"),
+        (
+            PUBLIC,
+            "webhook:http://127.0.0.1:9/",
+            "127.0.0.1 is 127.0.0.1, which is not public; to allow it: --allow-web",
+        ),
+        (PUBLIC, "webhook:https://[::1]/answers", "not public"),
+        (PUBLIC, "webhook:http://169.254.169.254/", "not public"),
     ],
 )
 def test_a_route_that_nobody_could_send_to_is_refused(outlets: Outlets, route: str, words: str) -> None:
     with pytest.raises(Invalid, match=words):
         outlets.check([route])
+
+
+@pytest.mark.parametrize("host", ["app.internal", "localhost", "10.1.2.3:8080", "[2606:4700::1111]", "1.1.1.1"])
+def test_a_name_is_judged_when_it_is_asked_and_an_allowed_address_is_taken(host: str) -> None:
+    PUBLIC.check([f"webhook:http://{host}/"])
 
 
 def test_a_program_of_this_box_and_a_queue_of_the_fleet_are_taken() -> None:

@@ -64,6 +64,7 @@ ANSWERS = [
         " and False",
         OUTLETS,
     ),
+    core("a webhook that may never go out is refused", "routes", "if is_literal(host):", "if not host:", OUTLETS),
     Fence(
         "only where nobody is there is an answer parked",
         "orchestrator/outbox.py",
@@ -87,8 +88,8 @@ ANSWERS = [
     ),
     Fence(
         "a webhook goes where it may",
-        "outgoing.py",
-        " if self._allowed.has(host, address)]",
+        "core/addresses.py",
+        " if self.has(host, address)]",
         "]",
         (f"{TARGETS}::test_a_name_is_judged_by_what_it_resolves_to",),
     ),

@@ -28,6 +28,20 @@ def fault(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 
 TRANSPORT = [
+    Fence(
+        "what repeats is not logged each time",
+        "complaints.py",
+        "            self._unsaid[about] = self._unsaid.get(about, 0) + 1\n            return\n",
+        "            self._unsaid[about] = self._unsaid.get(about, 0) + 1\n",
+        ("tests/worker/test_complaints.py::test_what_repeats_is_said_once_a_minute_and_then_counted",),
+    ),
+    contract(
+        "who is proven dead is lost at once",
+        "ledger/verbs/duties.py",
+        '    tx.rows("unsee_worker", incarnation=incarnation, before_ms=tx.now.wall_ms - LOST_AFTER_MS)\n',
+        "",
+        "TestLease::test_a_proof_from_another_machine_needs_the_secret_of_the_dead_and_no_other_will_do",
+    ),
     contract(
         "a fence check that is answered held keeps the lease",
         "ledger/verbs/holding.py",

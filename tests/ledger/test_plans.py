@@ -59,7 +59,7 @@ BY_NAME = [
     "tell_subscribers", "drop_messages", "drop_ids", "drop_workers",
     "public_name", "unpublished", "release_messages", "tell_subscriber", "find_keep", "worker", "drain", "undrain",
     "manifest", "close_job", "adopt_result", "adopt_end", "end_elsewhere", "unadopted", "take_generation", "drop_meta",
-    "park", "proof", "revoke_access_token", "see_access_token",
+    "park", "proof", "revoke_access_token", "see_access_token", "extend", "unsee_worker",
 ]  # fmt: skip
 # statements that may read a whole index, but only one that leaves ended jobs out
 NARROW = {

@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from planrun.client.async_client import AsyncClient
+from planrun.config import place_of
 from planrun.core.errors import PlanrunError
 from planrun.core.offers import Offer
 from planrun.sim.actor import Hardware
-from planrun.sim.disk import Copy, SimHand
+from planrun.sim.disk import Copy, Disk, SimHand
+from planrun.sim.fleet import Hub
 from planrun.sim.jobs import Deed
 from planrun.sim.machines import App, Worker
 from planrun.sim.net import Fate
@@ -275,6 +277,23 @@ class Story(World):
         """The ledger's file is another one now; nobody who lives has it open."""
         self.disk.put_back(copy)
         self.checks.close()
+
+    def fail_over(self, copy: Copy) -> None:
+        """Another orchestrator recovers a copy of the ledger, and all words go to it. The old one lives, and has its
+        own; what the story looks at from now on is the new one."""
+        heard, self.disk.on_commit = self.disk.on_commit, lambda about: None
+        folder = self.folder / "heir"
+        folder.mkdir()
+        self.disk = Disk(self.loop, folder, commit_s=self.disk.commit_s)
+        self.disk.put_back(copy)
+        self.disk.on_commit, self.disk.stops_at = heard, self.stops_at
+        self.url = f"sqlite:///{self.disk.path}"
+        self.place = place_of(self.url)
+        self.checks.restored()
+        self.hub = Hub(self, "heir", Hardware(self.loop, "heir"))
+        self.hub.recovers = True
+        self._join(self.hub)
+        self.hub.start()
 
     def pragma(self, ledger: Any, name: str, *value: str) -> Any:
         """Of the connection by which a process writes its ledger."""

@@ -137,6 +137,28 @@ def test_g4_without_what_stands_in_the_store_an_old_backup_gives_a_second_answer
 
 
 @seeds
+def test_g5_an_old_orchestrator_that_still_lives_steps_down_and_gives_no_second_answer(seed: int) -> None:
+    over_s = 20
+    table = {(1, 1): Deed(runs_s=5), (2, 1): LONG, (2, 2): LONG, (3, 1): Deed(runs_s=10)}
+    orders = tuple(Order(n=n) for n in (1, 2, 3))
+    with Story("G5", seed, mode=Mode.FLEET, orders=orders, workers=3, lease_s=10, deed_of=deeds(table)) as story:
+        copies = copy_at(story, 4)
+        story.cut("orchestrator", "receiver", from_s=8, until_s=over_s + 5)  # it owes the answer of job-3
+        story.at(over_s, lambda: story.fail_over(copies[0]))
+        story.run(until_s=over_s - 1)
+        assert story.told("job-1") == {"http://job-1-0": 1}
+        assert (outcomes(story, "job-3"), story.told("job-3")) == (["success"], {})
+        story.run()
+
+        assert times(story, "orchestrator", "ends: generation 2 of this ledger has taken over from generation 1")
+        assert times(story, "orchestrator", "ends: this ledger must not be run as it is")
+        assert len(times(story, "orchestrator", "serves")) == 1
+        assert (story.job("job-1"), story.job("job-3")) == (FINISHED, FINISHED)
+        assert sorted(start.n for start in story.starts if start.n != 2) == [1, 3]
+        assert [story.told(f"job-{n}") for n in (1, 2, 3)] == [{f"http://job-{n}-0": 1} for n in (1, 2, 3)]
+
+
+@seeds
 def test_g6_a_ledgers_file_that_is_an_older_copy_is_not_run_until_somebody_says_recover(seed: int) -> None:
     with Story("G6", seed, mode=Mode.FLEET, orders=(Order(n=1), Order(n=2, at_s=12))) as story:
         copies = copy_at(story, 4)

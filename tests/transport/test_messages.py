@@ -19,6 +19,7 @@ from planrun.transport.rabbitmq.address import broker_at
 from planrun.transport.rabbitmq.asyncapi import document
 from planrun.transport.rabbitmq.fleet import RabbitFleet
 from planrun.transport.rabbitmq.link import declare
+from planrun.transport.rabbitmq.probe import probe
 from planrun.transport.rabbitmq.topology import Queue
 from planrun.transport.rabbitmq.wire import HEADER, READ, Unreadable, read
 from planrun.transport.rabbitmq.worker import REASON
@@ -57,10 +58,12 @@ async def test_what_cannot_be_read_is_put_aside_and_stops_nobody(
     assert (await next_job(worker)).offer.job_id == "after"
     dead = [body for body, _ in await stage.taken_from(stage.topology.dead)]
     assert sorted(dead) == sorted(body for body, _ in GARBAGE)
-    assert caplog.text.count("was put aside as dead") == len(GARBAGE)
+    assert caplog.text.count("was put aside as dead") == 1  # and not a line for each
 
 
-async def test_a_heartbeat_that_cannot_be_read_is_put_aside_and_the_next_ones_come(stage: Stage) -> None:
+async def test_a_heartbeat_that_cannot_be_read_is_put_aside_and_the_next_ones_come(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
     await stage.epoch(1)
     beats = stage.topology.beats(1, 1)
     await stage.put(beats, b"garbage", {HEADER: "beat/1"})
@@ -70,6 +73,7 @@ async def test_a_heartbeat_that_cannot_be_read_is_put_aside_and_the_next_ones_co
     assert await some(stage.fleet, 1) == [Marker(stamp_ms=1, nonce="n")]
     assert len(await stage.taken_from(stage.topology.dead)) >= 1
     assert stage.fleet.breaks == 0
+    assert caplog.text.count("a heartbeat was put aside as dead") == 1
 
 
 async def test_a_word_that_cannot_be_read_is_no_word(stage: Stage) -> None:
@@ -98,6 +102,22 @@ async def test_an_offer_of_a_newer_planrun_is_understood_and_kept_byte_for_byte(
     [(kept, headers)] = await stage.taken_from(stage.topology.orphans)
     assert kept == body
     assert headers.items() >= {**OFFER, "theirs": "too", REASON: "the ledger says unknown"}.items()
+
+
+async def test_what_was_put_aside_is_counted_by_whoever_checks(stage: Stage) -> None:
+    await declare(stage.outside, stage.topology.dead)
+    await declare(stage.outside, stage.topology.orphans)
+    assert (await probe(stage.broker, CLOCK, owns=True)).problems == ()
+
+    for queue in (stage.topology.dead, stage.topology.dead, stage.topology.orphans):
+        await stage.put(queue, b"garbage", OFFER)
+
+    async def is_said() -> bool:
+        problems = (await probe(stage.broker, CLOCK, owns=False)).problems
+        counts = [problem.partition(";")[0].rpartition(" ")[2] for problem in problems]
+        return counts == ["2", "1"]
+
+    assert await soon(is_said)
 
 
 async def test_an_offer_that_was_delivered_too_often_is_put_aside(

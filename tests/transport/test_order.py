@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 from aiormq import spec
@@ -11,6 +12,7 @@ from aiormq.exceptions import ChannelNotFoundEntity, DeliveryError, PublishError
 from pamqp.header import ContentHeader
 
 from planrun.clock import SystemClock
+from planrun.complaints import Complaints
 from planrun.core.errors import TransportUnavailable
 from planrun.core.flows import Marker
 from planrun.core.messages import Lease
@@ -19,12 +21,14 @@ from planrun.transport.rabbitmq.intake import BrokerOffer, Intake
 from planrun.transport.rabbitmq.link import asking
 from planrun.transport.rabbitmq.sender import Sender
 from tests.contract.fleet_transport_contract import an_offer
+from tests.contract.manual_clock import ManualClock
 from tests.contract.transport_contract import a_beat
 from tests.transport.channel import Channel, OneChannel
 
 pytestmark = pytest.mark.anyio
 
 LEASE = Lease(job_id="j1", attempt=1, token=1)
+COMPLAINTS = Complaints(logging.getLogger("test"), ManualClock())
 
 
 class Lane:
@@ -33,7 +37,9 @@ class Lane:
     def __init__(self) -> None:
         self.channel = Channel()
         self.can_keep = True
-        self.intake = Intake("q", slot_wait_s=60, put_aside=self._put_aside, on_news=lambda: None)
+        self.intake = Intake(
+            "q", slot_wait_s=60, put_aside=self._put_aside, on_news=lambda: None, complaints=COMPLAINTS
+        )
 
     async def _put_aside(self, *_: object) -> bool:
         self.channel.said.append("put aside")
@@ -148,7 +154,7 @@ async def test_a_new_channel_is_consumed_as_the_old_one_was(lane: Lane) -> None:
 
 async def a_place_of_heartbeats(breaks: list[str]) -> tuple[Channel, Beats]:
     channel = Channel()
-    beats = Beats(channel.as_aiormq, lambda: breaks.append("break"))
+    beats = Beats(channel.as_aiormq, lambda: breaks.append("break"), COMPLAINTS)
     await beats.consume("q")
     return channel, beats
 

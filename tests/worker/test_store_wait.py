@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
+from planrun.complaints import Complaints
 from planrun.core.errors import LostLease, StorageError
 from planrun.core.lease import HeldLease
 from planrun.core.messages import Lease, Standing
-from planrun.worker.complaints import Complaints
 from planrun.worker.keeper import Holding
 from planrun.worker.orders import Orders
 from planrun.worker.store_wait import Drained, StoreWait

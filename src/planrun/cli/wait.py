@@ -67,7 +67,8 @@ def result(
       planrun result my-request-7 --save results/
 
     Args:
-        save: Folder for copies of its files, each under its name in the store. They are verified.
+        save: Folder for copies of its files, each under its name in the store. They are verified, and
+            replace files of those names.
     """
     answer = with_client(url, lambda client: client.result(job))
     if save is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -39,6 +39,21 @@ class Allowed:
 
     hosts: tuple[str, ...] = ()
     networks: tuple[Network, ...] = ()
+
+    def check(self, host: str, addresses: Iterable[str], *, option: str) -> list[str]:
+        """Those of the addresses of a host that a connection may go to.
+
+        Args:
+            option: With which an operator allows more.
+
+        Raises:
+            Invalid: None of them.
+        """
+        found = list(addresses)
+        judged = [address for address in found if self.has(host, address)]
+        if not judged:
+            raise Invalid(f"{host} is {', '.join(found)}, which is not public; to allow it: {option} {host}")
+        return judged
 
     def has(self, host: str, address: str) -> bool:
         """May a connection go there?
@@ -75,6 +90,15 @@ def allowed_from(patterns: Sequence[str]) -> Allowed:
                 ) from None
             hosts.append(_canonical(pattern))
     return Allowed(tuple(hosts), tuple(networks))
+
+
+def is_literal(host: str) -> bool:
+    """Is it an address itself, and no name?"""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _plain(address: str) -> Address:

@@ -13,9 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from planrun.core.addresses import Allowed, is_literal
 from planrun.core.errors import Invalid
 from planrun.core.spelling import NAME_RULE, is_name
 
+ALLOW_OPTION = "--allow-webhook"
 ROUTE_LENGTH_MAX = 2000
 QUEUE_CHARS_MAX = 200  # the message id, with job and route, is to fit into the 255 bytes that AMQP gives it
 PUBLIC_NAME_CHARS_MAX = 512
@@ -55,10 +57,12 @@ class Outlets:
     Attributes:
         programs: It starts programs. Not where others than this box hand in jobs: they would run what they like on it.
         broker_prefix: Of planrun's own queues on its broker; None: it has no broker.
+        webhooks: Where they may go; None: anywhere.
     """
 
     programs: bool = True
     broker_prefix: str | None = None
+    webhooks: Allowed | None = None
 
     def check(self, routes: Iterable[str]) -> None:
         """
@@ -76,6 +80,10 @@ class Outlets:
                 )
             if scheme == "rabbitmq" and rest.startswith(f"{self.broker_prefix}."):
                 raise Invalid(f"route {route!r:.200}: that queue is planrun's own; name one of your application")
+            if scheme == "webhook" and self.webhooks is not None:
+                host = urlsplit(rest).hostname or ""
+                if is_literal(host):  # what a name resolves to is judged when it is asked
+                    self.webhooks.check(host, [host], option=ALLOW_OPTION)
 
 
 EMBEDDED = Outlets()

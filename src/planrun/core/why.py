@@ -203,14 +203,21 @@ def _in_line(outlook: Outlook, dead: Collection[str], wall_ms: int) -> tuple[Cau
         since = span(wall_ms - offering.stopped_at_ms)
         return Cause.NO_BROKER, f"the broker has taken no offers for {since}: the orchestrator's log says what it lacks"
     names = ", ".join(worker.name for worker in free)
-    following = line or (
-        f"next in line for {names}, which has a free slot; if it stays so, that machine lacks disk, memory or health: "
-        "its worker's log says which"
-    )
+    following = line or _next(names, one=len(free) == 1)
     if offering.per_s is not None and (line or offering.per_s < 1):  # a bucket holds one: the next has it within 1/rate
         rate = rate_in_words(offering.per_s)
         return Cause.RATE, f"at most {rate} of {job.kind} are started (planrun rate); {following}"
     return Cause.BEHIND if line else Cause.NEXT, following
+
+
+def _next(names: str, *, one: bool) -> str:
+    free, lacks, whose = (
+        ("has a free slot", "that machine lacks", "its") if one else ("have free slots", "those machines lack", "each")
+    )
+    return (
+        f"next in line for {names}, which {free}; if it stays so, {lacks} disk, memory or health: "
+        f"{whose} worker's log says which"
+    )
 
 
 def _lost(able: Sequence[WorkerRow], taken: Mapping[str, int], dead: Collection[str], wall_ms: int) -> str:

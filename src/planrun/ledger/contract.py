@@ -243,7 +243,11 @@ class Ledger(Protocol):
         ...
 
     async def bury(self, incarnation: str, *, who: str) -> int:
-        """That worker and its job trees are proven dead: end its leases. Returns how many leases ended."""
+        """That worker and its job trees are proven dead: end its leases, and count it as lost from now on.
+
+        Returns:
+            How many leases ended.
+        """
         ...
 
     async def promote(self) -> int:

@@ -16,10 +16,8 @@ from planrun.core.addresses import Allowed
 from planrun.core.errors import Invalid
 from planrun.core.messages import Message
 from planrun.core.names import digest
+from planrun.core.routes import ALLOW_OPTION
 from planrun.outgoing import JudgedTransport
-
-ALLOW_OPTION = "--allow-webhook"
-
 
 REST_S_MAX = 3600.0  # nobody keeps answers waiting for longer by asking
 

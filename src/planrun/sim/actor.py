@@ -24,7 +24,7 @@ class Hardware:
 
     Attributes:
         rate: How fast they run beside true time.
-        slept_s: How long it was suspended: boottime counts that, the monotonic clock does not.
+        slept_s: How long it was suspended, up to the last time it woke.
         wall_step_ms: By how much its wall clock is wrong.
         boots: How often it was booted.
     """
@@ -32,11 +32,12 @@ class Hardware:
     def __init__(self, loop: SimLoop, name: str, *, rate: float = 1.0) -> None:
         self.name = name
         self.rate = rate
-        self.slept_s = 0.0
         self.wall_step_ms = 0
         self.boots = 1
         self.stands = False
         self._loop = loop
+        self.slept_s = 0.0
+        self._asleep_since_s: float | None = None
         self._before_s = -1000.0  # from boottime to the wall clock
         self._mono_s, self._at_s = 1000.0, loop.now_s  # what the monotonic clock read, and at which true time
 
@@ -52,32 +53,41 @@ class Hardware:
         return self._mono_s + (self._loop.now_s - self._at_s) * self.rate
 
     @property
+    def boot_s(self) -> float:
+        """Boottime: it runs on while the machine is suspended."""
+        asleep_s = 0.0 if self._asleep_since_s is None else self._loop.now_s - self._asleep_since_s
+        return self.mono_s + self.slept_s + asleep_s
+
+    @property
     def wall_ms(self) -> int:
         """Milliseconds since the history began, as its wall clock has them, but for steps of that clock."""
-        return int((self.mono_s + self.slept_s + self._before_s) * 1000)
+        return int((self.boot_s + self._before_s) * 1000)
 
     def true_s(self, mono_s: float) -> float:
         """When the monotonic clock will read that, in true time."""
         return self._at_s + (mono_s - self._mono_s) / self.rate
 
-    def stop(self) -> None:
-        """The clocks stand still, as in a suspended machine; timers wait."""
-        self._mono_s, self.stands = self.mono_s, True
-
-    def go_on(self, *, slept_s: float = 0) -> None:
-        """They go on from where they stood.
+    def stop(self, *, sleeps: bool) -> None:
+        """Timers wait, and the monotonic clock stands still.
 
         Args:
-            slept_s: By how much boottime has moved on meanwhile.
+            sleeps: The machine is suspended: its boottime runs on. Else that stands still, too.
         """
+        self._asleep_since_s = self._loop.now_s if sleeps else None
+        self._mono_s, self.stands = self.mono_s, True
+
+    def go_on(self) -> None:
+        """The clocks go on from where they stood."""
+        self.slept_s = self.boot_s - self.mono_s
+        self._asleep_since_s = None
         self._mono_s, self._at_s, self.stands = self.mono_s, self._loop.now_s, False
-        self.slept_s += slept_s
 
     def boot(self) -> None:
         """It starts anew: another epoch, and clocks that begin from a small number."""
         self.boots += 1
-        self._before_s += self.mono_s + self.slept_s - 10.0
-        self._mono_s, self._at_s, self.stands, self.slept_s = 10.0, self._loop.now_s, False, 0.0
+        self._before_s += self.boot_s - 10.0
+        self.slept_s, self._asleep_since_s = 0.0, None
+        self._mono_s, self._at_s, self.stands = 10.0, self._loop.now_s, False
 
 
 class Actor:

@@ -24,7 +24,7 @@ class SimClock:
         return Instant(boot_ms, WALL_MS + hardware.wall_step_ms + hardware.wall_ms, hardware.epoch)
 
     def boot_ms(self) -> int:
-        return int((self._hardware.mono_s + self._hardware.slept_s) * 1000)
+        return int(self._hardware.boot_s * 1000)
 
     def new_id(self) -> str:
         return f"{self._chance.getrandbits(128):032x}"

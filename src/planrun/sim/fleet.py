@@ -48,19 +48,21 @@ class Hub(Machine):
 
     Attributes:
         recovers: It is started with `--recover`.
+        disk, url, place: Of its own ledger.
     """
 
     recovers = False
 
     def __init__(self, world: World, name: str, hardware: Hardware) -> None:
         super().__init__(world, name, hardware)
+        self.disk, self.url, self.place = world.disk, world.url, world.place
         self._serving: Serving | None = None
 
     async def main(self, actor: Actor) -> None:
         world, clock = self.world, self.clock()
         settings = world.settings
         ledger = open_fleet_ledger(
-            world.url, clock=clock, broker_prefix="pr", warm_after_s=WARM_S, hands=world.disk.hands(actor)
+            self.url, clock=clock, broker_prefix="pr", warm_after_s=WARM_S, hands=self.disk.hands(actor)
         )
         world.opened.append(ledger)
 
@@ -71,7 +73,7 @@ class Hub(Machine):
             await end.close()
 
         seat = Seat(
-            place=world.place,
+            place=self.place,
             clock=clock,
             ledger=ledger,
             store=world.store,

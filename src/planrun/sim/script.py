@@ -95,11 +95,11 @@ class Script:
 
     def suspend(self, name: str, *, at_s: float, for_s: float) -> None:
         """The machine of a party sleeps: nothing runs, the monotonic clock stands still, boottime runs on."""
-        self.at(at_s, lambda: self._halt(name, for_s, slept_s=for_s))
+        self.at(at_s, lambda: self._halt(name, for_s, sleeps=True))
 
     def pause_machine(self, name: str, *, at_s: float, for_s: float) -> None:
         """The virtual machine of a party is paused: nothing runs, and all its clocks stand still."""
-        self.at(at_s, lambda: self._halt(name, for_s, slept_s=0))
+        self.at(at_s, lambda: self._halt(name, for_s, sleeps=False))
 
     def reboot(self, name: str, *, at_s: float) -> None:
         """The machine of a party, with all that runs on it, is switched off and on."""
@@ -239,16 +239,16 @@ class Script:
     def _on(self, hardware: Hardware) -> list[Machine]:
         return [machine for machine in self.machines.values() if machine.hardware is hardware]
 
-    def _halt(self, name: str, for_s: float, *, slept_s: float) -> None:
+    def _halt(self, name: str, for_s: float, *, sleeps: bool) -> None:
         hardware = self.machines[name].hardware
         if hardware.stands:
             return
-        self.say(hardware.name, f"{'is suspended' if slept_s else 'is paused'} for {for_s:g} s")
-        hardware.stop()
-        self.clocks_stood = self.clocks_stood or not slept_s
+        self.say(hardware.name, f"{'is suspended' if sleeps else 'is paused'} for {for_s:g} s")
+        hardware.stop(sleeps=sleeps)
+        self.clocks_stood = self.clocks_stood or not sleeps
 
         def go_on() -> None:
-            hardware.go_on(slept_s=slept_s)
+            hardware.go_on()
             self.say(hardware.name, "goes on")
 
         self.busy_until_s = max(self.busy_until_s, self.loop.now_s + for_s)

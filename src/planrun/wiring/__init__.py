@@ -13,6 +13,7 @@ from types import ModuleType
 from httpx2 import AsyncBaseTransport
 
 from planrun.clock import Clock, SystemClock
+from planrun.complaints import Complaints
 from planrun.config import (
     Place,
     broker_from,
@@ -23,6 +24,7 @@ from planrun.config import (
     store_from,
     token_from,
 )
+from planrun.core.addresses import Allowed
 from planrun.core.errors import Invalid, StorageError
 from planrun.core.fleet import Fleet
 from planrun.core.flows import lane_of
@@ -56,6 +58,11 @@ from planrun.tls import client_context
 from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 
+NO_BROKER_NOW = (
+    "the fleet has no broker any more; restart this worker, so that it asks the orchestrator for jobs,"
+    " or the orchestrator with --broker"
+)
+
 log = logging.getLogger(__name__)
 
 
@@ -64,6 +71,7 @@ def open_fleet_ledger(
     *,
     clock: Clock | None = None,
     broker_prefix: str | None = None,
+    webhooks_allowed: Allowed | None = None,
     warm_after_s: float = WARM_AFTER_MS / 1000,
     hands: Hands = THREADED,
 ) -> FleetLedger:
@@ -71,6 +79,7 @@ def open_fleet_ledger(
 
     Args:
         broker_prefix: Of the fleet's own queues; None: it has no broker.
+        webhooks_allowed: Where its webhooks may go; None: anywhere.
         warm_after_s: From when on a job fails at once that nobody in the fleet could run.
         hands: Who writes and rings.
 
@@ -80,7 +89,7 @@ def open_fleet_ledger(
     return SqliteFleetLedger(
         file_of(url),
         clock or SystemClock.open_system(),
-        outlets=Outlets(programs=False, broker_prefix=broker_prefix),
+        outlets=Outlets(programs=False, broker_prefix=broker_prefix, webhooks=webhooks_allowed),
         warm_after_ms=round(warm_after_s * 1000),
         hands=hands,
     )
@@ -267,10 +276,14 @@ def open_transport(
     if broker:
         rabbitmq = rabbitmq_ends()
         told = rabbitmq.broker_at(broker, broker_prefix)
+        complaints = Complaints(log, clock)
 
         async def moved() -> str:
             """The fleet's broker by now: an orchestrator was started with another one."""
-            now = broker_from((await join_fleet(ledger)).broker) or broker
+            now = broker_from((await join_fleet(ledger)).broker)
+            if not now:
+                complaints.say("broker", f"worker {row.name} is offered nothing: {NO_BROKER_NOW}")
+                now = broker
             url: str = rabbitmq.broker_at(now, broker_prefix).url
             return url
 

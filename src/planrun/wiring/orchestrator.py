@@ -92,6 +92,7 @@ async def open_orchestrator(url: str, options: OrchestratorOptions) -> AsyncIter
             url,
             clock=clock,
             broker_prefix=options.broker_prefix if options.broker else None,
+            webhooks_allowed=options.webhooks_allowed,
             warm_after_s=options.warm_after_s,
         )
         try:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from planrun.clock import Clock
+from planrun.complaints import Complaints
 from planrun.core.errors import JobError, LedgerUnavailable, LostLease, StorageError, Transient
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
@@ -34,7 +35,6 @@ from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 from planrun.trip import trip
 from planrun.worker.checkpoints import CheckpointUpload
-from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder, plain_suffix
 from planrun.worker.inputs import Inputs
 from planrun.worker.keeper import Holding, Keeper

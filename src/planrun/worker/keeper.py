@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from planrun.clock import Clock
+from planrun.complaints import Complaints
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.core.flows import Notice
 from planrun.core.lease import HeldLease
 from planrun.core.messages import Beat, Lease, RenewRequest, Standing
 from planrun.service import Returns
 from planrun.transport.contract import WorkerTransport
-from planrun.worker.complaints import Complaints
 from planrun.worker.options import WorkerOptions
 
 log = logging.getLogger(__name__)

@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from planrun.clock import Clock
+from planrun.complaints import Complaints
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
 from planrun.ledger.contract import Ledger
 from planrun.lockfile import drop, find_released, secret_beside
 from planrun.orchestrator.scratch import ScratchCollector
-from planrun.worker.complaints import Complaints
 
 LOOK_EVERY_S = 0.5
 SCRATCH_EVERY_MS = 20_000

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from planrun.clock import Clock
+from planrun.complaints import Complaints
 from planrun.core.errors import LostLease, StorageError
-from planrun.worker.complaints import Complaints
 from planrun.worker.keeper import Holding
 from planrun.worker.orders import Orders
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from planrun.complaints import Complaints
 from planrun.config import Place
 from planrun.core.admission import Refused as NoRoom
 from planrun.core.coverage import left_without
@@ -18,7 +19,6 @@ from planrun.service import Returns
 from planrun.transport.contract import Delivery, WorkerTransport
 from planrun.worker.attempt import Attempt, Tools
 from planrun.worker.catalog import Catalog
-from planrun.worker.complaints import Complaints
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.gates import Gates, Reservation
 from planrun.worker.keeper import Keeper

@@ -12,6 +12,7 @@ from planrun.core.keeping import Garbage
 from planrun.core.life import Outcome, State
 from planrun.core.messages import Checkpoint, Due, Lease, Message, Output
 from planrun.core.names import attempt_prefix, log_key
+from planrun.core.presence import LOST_AFTER_MS
 from planrun.ledger.tx import Tx, dump, load, one
 from planrun.ledger.verbs.ending import lose, overdue
 from planrun.ledger.verbs.fleet import SLICE, worker_row
@@ -135,6 +136,7 @@ def bury(tx: Tx, incarnation: str, *, who: str) -> int:
     for row in rows:
         lose(tx, row["job_id"], "its worker is dead: its lock was free", who=who, stopped=True)
     tx.rows("all_stopped", incarnation=incarnation)
+    tx.rows("unsee_worker", incarnation=incarnation, before_ms=tx.now.wall_ms - LOST_AFTER_MS)
     return len(rows)
 
 

@@ -12,6 +12,7 @@ from aiormq import Channel
 from aiormq.abc import DeliveredMessage
 
 from planrun.clock import Clock
+from planrun.complaints import Complaints
 from planrun.core.errors import TransportUnavailable, Unroutable
 from planrun.core.flows import Marker, Notice
 from planrun.core.messages import Message, RenewRequest
@@ -40,6 +41,7 @@ class RabbitFleet:
         self._link = Link(broker.url, clock, name="planrun orchestrator consumes")
         self._sender = Sender(Link(broker.url, clock, name="planrun orchestrator publishes"), clock)
         self._clock = clock
+        self._complaints = Complaints(log, clock)
         self._beats: Beats | None = None
         self._places: set[str] = set()  # queues of this epoch and of earlier ones
         self._breaks = 0
@@ -76,7 +78,7 @@ class RabbitFleet:
         self._places.add(queue.name)
         await declare(self._link, queue)
         channel = await self._link.channel(prefetch=BEATS_AT_ONCE)
-        beats = Beats(channel, self._broke)
+        beats = Beats(channel, self._broke, self._complaints)
         try:
             async with asking(f"beginning the epoch {epoch} of the heartbeats"):
                 await channel.exchange_delete(exchange)
@@ -141,8 +143,9 @@ class RabbitFleet:
 class Beats:
     """The one consumer of one epoch. Once it breaks it is over: nobody knows what was missed."""
 
-    def __init__(self, channel: Channel, on_break: Callable[[], None]) -> None:
+    def __init__(self, channel: Channel, on_break: Callable[[], None], complaints: Complaints) -> None:
         self._channel = channel
+        self._complaints = complaints
         self._on_break: Callable[[], None] | None = on_break
         self._arrived: deque[tuple[int, RenewRequest | Marker]] = deque()
         self._news = asyncio.Event()
@@ -194,7 +197,7 @@ class Beats:
         try:
             heard = read(message.header.properties.headers, message.body, RenewRequest, Marker)
         except Unreadable as error:
-            log.error("a heartbeat was put aside as dead: %s", error)
+            self._complaints.say("dead", f"a heartbeat was put aside as dead: {error}", level=logging.ERROR)
             with suppress(TransportUnavailable):
                 async with asking("rejecting a heartbeat"):
                     await self._channel.basic_reject(tag, requeue=False)

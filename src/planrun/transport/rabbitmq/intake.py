@@ -15,13 +15,12 @@ from contextlib import suppress
 from aiormq import Channel, spec
 from aiormq.abc import DeliveredMessage
 
+from planrun.complaints import Complaints
 from planrun.core.errors import TransportUnavailable
 from planrun.core.messages import Lease
 from planrun.core.offers import Offer
 from planrun.transport.rabbitmq.link import asking
 from planrun.transport.rabbitmq.wire import Unreadable, read
-
-log = logging.getLogger(__name__)
 
 # What was given back shall find others first: in an hour without an answer of the ledger it comes 120 times.
 REST_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -37,6 +36,7 @@ class Intake:
         slot_wait_s: float,
         put_aside: Callable[[DeliveredMessage, str], Awaitable[bool]],
         on_news: Callable[[], None],
+        complaints: Complaints,
     ) -> None:
         """
         Args:
@@ -48,6 +48,7 @@ class Intake:
         self._slot_wait_s = slot_wait_s
         self._put_aside = put_aside
         self._on_news = on_news
+        self._complaints = complaints
         self._free = 0
         self._channel: Channel | None = None
         self._consumer: str | None = None
@@ -100,7 +101,9 @@ class Intake:
             self._resting.cancel()
         self._free = 0
 
-    async def put_aside(self, message: DeliveredMessage, why: str) -> bool:
+    async def put_aside(self, message: DeliveredMessage, offer: Offer, why: str) -> bool:
+        said = f"an offer was put aside: job {offer.job_id} attempt {offer.attempt}: {why}"
+        self._complaints.say("strange", said, level=logging.ERROR)
         return await self._put_aside(message, why)
 
     def _rested(self) -> None:
@@ -127,7 +130,9 @@ class Intake:
         try:
             offer = read(message.header.properties.headers, message.body, Offer)
         except Unreadable as error:
-            log.error("a message in %s was put aside as dead: %s", self._queue, error)
+            self._complaints.say(
+                "dead", f"a message in {self._queue} was put aside as dead: {error}", level=logging.ERROR
+            )
             with suppress(TransportUnavailable):
                 async with asking("rejecting a message"):
                     await message.channel.basic_reject(message.delivery_tag or 0, requeue=False)
@@ -169,8 +174,7 @@ class BrokerOffer:
 
     async def strange(self, why: str) -> None:
         if self._decide():
-            log.error("an offer was put aside: job %s attempt %d: %s", self.offer.job_id, self.offer.attempt, why)
-            kept = await self._intake.put_aside(self._message, why)
+            kept = await self._intake.put_aside(self._message, self.offer, why)
             if not kept:
                 await self._intake.rest()
             await self._say("ack" if kept else "nack")

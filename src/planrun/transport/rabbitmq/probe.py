@@ -11,8 +11,9 @@ from planrun.clock import Clock
 from planrun.core.errors import TransportUnavailable
 from planrun.transport.contract import BrokerReport
 from planrun.transport.rabbitmq.address import Broker
-from planrun.transport.rabbitmq.link import ASK_S, Link, asking, declare
+from planrun.transport.rabbitmq.link import ASK_S, Link, NoQueue, asking, declare, look_at
 from planrun.transport.rabbitmq.sender import Sender
+from planrun.transport.rabbitmq.topology import Topology
 
 OLDEST = (3, 10)
 RIGHTS = "its account may not do all that is needed; deploy/rabbitmq/accounts.sh has the rights"
@@ -51,12 +52,33 @@ async def probe(broker: Broker, clock: Clock, *, owns: bool) -> BrokerReport:
             for queue in (lane, control):
                 async with link.borrowed() as channel, asking(f"deleting the queue {queue.name}"):
                     await channel.queue_delete(queue.name)
+            problems += await _put_aside(link, broker.topology)
         except TransportUnavailable as error:
             problems.append(_in_words(broker, str(error)))
         return BrokerReport(product, took_ms, returns, tuple(problems))
     finally:
         await link.drop()
         await sender.close()
+
+
+async def _put_aside(link: Link, topology: Topology) -> list[str]:
+    """What lies where nothing should, and what to do.
+
+    Raises:
+        TransportUnavailable: No answer.
+    """
+    problems = []
+    for queue, what in (
+        (topology.dead, "could not be read, or were delivered too often: see who sends them."),
+        (
+            topology.orphans,
+            "are offers of jobs that the ledger does not know: was it restored, or do two share a prefix?",
+        ),
+    ):
+        with suppress(NoQueue):
+            if count := await look_at(link, queue):
+                problems.append(f"messages in the broker's {queue.name}: {count}; they {what} Then purge it")
+    return problems
 
 
 async def _round_trip(link: Link, sender: Sender, queue: str, clock: Clock) -> int:

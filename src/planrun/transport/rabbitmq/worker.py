@@ -15,6 +15,7 @@ from aiormq import Channel
 from aiormq.abc import DeliveredMessage
 
 from planrun.clock import Clock
+from planrun.complaints import Complaints
 from planrun.core.errors import LedgerUnavailable, TransportUnavailable
 from planrun.core.flows import Notice
 from planrun.core.lease import heartbeat_ms
@@ -30,7 +31,6 @@ log = logging.getLogger(__name__)
 
 AGAIN_S = 1.0
 SLOT_WAIT_S = 60.0
-SAME_EVERY_MS = 60_000
 REASON = "planrun-reason"
 
 
@@ -61,12 +61,16 @@ class RabbitWorker:
         self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes", moved=moved)
         self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes", moved=moved), clock)
         self._news = asyncio.Event()
+        self._complaints = Complaints(log, clock)
         self._intake = Intake(
-            self._lane.name, slot_wait_s=slot_wait_s, put_aside=self._put_aside, on_news=self._news.set
+            self._lane.name,
+            slot_wait_s=slot_wait_s,
+            put_aside=self._put_aside,
+            on_news=self._news.set,
+            complaints=self._complaints,
         )
         self._notices: list[Notice] = []
         self._keeping: asyncio.Task[None] | None = None
-        self._complained_ms = -SAME_EVERY_MS
 
     async def offers(self, free: int) -> Sequence[BrokerOffer]:
         self._start()
@@ -125,7 +129,7 @@ class RabbitWorker:
             except Exception:  # a fault of planrun must not leave a worker that looks well and gets nothing
                 log.exception("the connection to the broker is opened anew")
                 why = "a fault of planrun"
-            self._complain(why)
+            self._complaints.say("connection", f"nothing is offered for now, will try again: {why}")
             await self._link.drop()
             await self._clock.sleep(AGAIN_S)
 
@@ -144,9 +148,8 @@ class RabbitWorker:
             await control.basic_consume(self._control.name, self._hear, no_ack=True)
         await self._intake.connect(await self._open(broken, prefetch=1))
         self._news.set()
-        if self._complained_ms >= 0:
+        if self._complaints.over("connection"):
             log.info("connected to the broker again")
-        self._complained_ms = -SAME_EVERY_MS
         await broken.wait()
 
     async def _open(self, broken: asyncio.Event, *, prefetch: int = 0) -> Channel:
@@ -155,19 +158,13 @@ class RabbitWorker:
         channel.on_consumer_cancel_callbacks.add(lambda _: broken.set())
         return channel
 
-    def _complain(self, why: str) -> None:
-        now_ms = self._clock.boot_ms()
-        if now_ms >= self._complained_ms + SAME_EVERY_MS:
-            self._complained_ms = now_ms
-            log.warning("nothing is offered for now, will try again: %s", why)
-
     # --- messages ---
 
     async def _hear(self, message: DeliveredMessage) -> None:
         try:
             notice = read(message.header.properties.headers, message.body, Notice)
         except Unreadable as error:
-            log.error("a word to this worker was not understood: %s", error)
+            self._complaints.say("word", f"a word to this worker was not understood: {error}", level=logging.ERROR)
             return
         assert isinstance(notice, Notice)
         self._notices.append(notice)
@@ -183,5 +180,5 @@ class RabbitWorker:
                     return True
                 await declare(self._link, orphans)
         except TransportUnavailable as error:
-            log.warning("an offer could not be put aside, and goes back in line: %s", error)
+            self._complaints.say("orphan", f"an offer could not be put aside, and goes back in line: {error}")
         return False
