@@ -25,9 +25,9 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FleetStage]:
     """On a clock of its own: what the writer met in real time says nothing there."""
-    monkeypatch.setattr(access, "MOMENT_S", 0.0)
-    monkeypatch.setattr(access, "KNOWN_FOR_S", math.inf)
-    monkeypatch.setattr(access, "DELAYED_S", math.inf)
+    monkeypatch.setattr(access, "MOMENT_MS", 0)
+    monkeypatch.setattr(access, "KNOWN_FOR_MS", math.inf)
+    monkeypatch.setattr(access, "DELAYED_MS", math.inf)
     clock = ManualClock()
     ledger = open_fleet_ledger(f"sqlite:///{tmp_path}/ledger.db", clock=clock)
     stage = FleetStage(ledger, clock)
