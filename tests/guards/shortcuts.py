@@ -119,7 +119,7 @@ SHORTCUTS = [
         "an interrupt leaves nobody's thread locked out",
         "ledger/sqlite/writer.py",
         "            self._leave()  # once more: the interrupt may have hit the first one\n",
-        "",
+        "            pass\n",
         (CUT,),
     ),
     Fence(
