@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from planrun.core.keeping import DOUBT_MS
+from planrun.core.kinds import RESULT_TTL_S
 from planrun.sim.disk import Copy
 from planrun.sim.jobs import Deed
 from planrun.sim.settings import Mode, Order, deeds
@@ -15,6 +17,7 @@ from tests.sim.story import Job, Story, few_seeds, seeds
 FINISHED = Job("finished", None, 1, (0, 0, 0))
 FINISHED_AFTER_A_LOSS = Job("finished", None, 2, (0, 1, 0))
 LONG = Deed(runs_s=100, progress_every_s=10)
+EVERY_S = 300  # it is looked so often what has been kept long enough
 ALL = "SELECT job_id, state, attempt, token FROM job ORDER BY job_id"
 
 
@@ -154,6 +157,26 @@ def test_g6_a_ledgers_file_that_is_an_older_copy_is_not_run_until_somebody_says_
 
 
 @seeds
+def test_g7_with_an_empty_broker_jobs_are_offered_again_and_heartbeats_go_on(seed: int) -> None:
+    wiped_s, back_s = 35, 45
+    orders = (Order(n=1), Order(n=2), Order(n=3, at_s=30))
+    table = {(1, 1): LONG, (2, 1): LONG}
+    with Story("G7", seed, mode=Mode.FLEET, orders=orders, workers=3, lease_s=10, deed_of=deeds(table)) as story:
+        join_late(story, "w3", 5)
+        story.cut("w3", "broker", from_s=6, until_s=back_s)
+        story.wipe_broker(at_s=wiped_s)
+        story.run(until_s=wiped_s - 1)  # two run, and the offer of the third one waits for who cannot take it
+        assert [offer.job_id for offer in story.lying()] == [story.id_of("job-3")]
+        story.run(until_s=wiped_s + 1.2)
+        assert [offer.job_id for offer in story.lying()] == [story.id_of("job-3")]
+        story.run()
+
+        assert [story.job(f"job-{n}") for n in (1, 2, 3)] == [FINISHED] * 3
+        assert sorted(start.n for start in story.starts) == [1, 2, 3]
+        assert story.rows("SELECT v FROM meta WHERE k = 'beat_epoch'") == [(2,)]
+
+
+@seeds
 def test_g8_while_the_orchestrator_does_not_reach_the_broker_nobody_is_called_dead(seed: int) -> None:
     until_s = 60
     orders = (Order(n=1), Order(n=2, at_s=4))
@@ -167,6 +190,25 @@ def test_g8_while_the_orchestrator_does_not_reach_the_broker_nobody_is_called_de
         assert (story.job("job-1"), story.job("job-2")) == (FINISHED_AFTER_A_LOSS, FINISHED)
         [lost_s] = times(story, "ledger", "lost")
         assert lost_s > until_s
+
+
+@seeds
+def test_g10_offers_that_a_broker_has_lost_are_made_again(seed: int) -> None:
+    """(There are no lanes in Redis in planrun yet: this is what the orchestrator does about any broker's.)"""
+    lost_s, back_s = 35, 45
+    orders = tuple(Order(n=n, at_s=30) for n in (1, 2, 3))
+    with Story("G10", seed, mode=Mode.FLEET, orders=orders, workers=1, slots=3) as story:
+        story.cut("w1", "broker", from_s=3, until_s=back_s)
+        story.at(lost_s, story.broker.lanes.clear)  # and no connection breaks
+        story.run(until_s=lost_s - 1)
+        assert len(story.lying()) == 3
+        story.run(until_s=back_s - 1)
+        assert len(story.lying()) == 3
+        story.run()
+
+        assert [story.job(f"job-{n}") for n in (1, 2, 3)] == [FINISHED] * 3
+        assert sorted(start.n for start in story.starts) == [1, 2, 3]
+        assert len(story.sent) == 6
 
 
 # --- what is done twice, late, or meanwhile ---
@@ -189,6 +231,30 @@ def test_g9_what_a_relay_hands_in_again_after_its_crash_is_one_job_each(seed: in
 
 
 @seeds
+def test_g11_who_waits_for_a_busy_ledger_trusts_itself_from_when_it_asked(seed: int) -> None:
+    lease_s = 6
+    with Story("G11", seed, lease_s=lease_s, deed_of=lambda n, attempt: LONG) as story:
+        join_late(story, "w2", 2)
+        story.disk_busy(from_s=12, until_s=22)
+        story.disk_busy(from_s=40, until_s=44)
+        story.disk_busy(from_s=44.0004, until_s=49)  # when the heartbeat that waited is done, and no other one is
+        story.run(until_s=12.1)
+        [(incarnation, token, beat_ms)] = story.rows("SELECT incarnation, token, lease_until_ms FROM job")
+        assert story.trusts_itself(incarnation, token)
+        story.run(until_s=21.9)
+        assert not story.trusts_itself(incarnation, token)
+        assert story.rows("SELECT lease_until_ms FROM job") == [(beat_ms,)]
+
+        story.run(until_s=44.0003)
+        assert story.rows("SELECT lease_until_ms > ? FROM job", beat_ms + 25_000) == [(1,)]
+        story.run(until_s=40 + lease_s / 3 + lease_s + 0.1)
+        assert not story.trusts_itself(incarnation, token)  # it had asked by its next heartbeat after 40 s
+        story.run()
+        assert story.job("job-1") == FINISHED
+        assert outcomes(story) == ["success"]
+
+
+@seeds
 def test_g12_garbage_is_collected_around_an_upload_that_ends_late(seed: int) -> None:
     with Story("G12", seed, lease_s=10, upload_s=(2, 2)) as story:
         join_late(story, "w2", 2)
@@ -206,6 +272,26 @@ def test_g12_garbage_is_collected_around_an_upload_that_ends_late(seed: int) -> 
         assert story.job("job-1") == FINISHED_AFTER_A_LOSS
         assert story.store.written[winner] == [digest]
         assert digest_at(story, winner) == digest
+
+
+@few_seeds
+def test_g13_a_result_stays_while_somebody_is_owed_its_answer(seed: int) -> None:
+    orders = (Order(n=1), Order(n=2, routes=0))
+    with Story("G13", seed, orders=orders, workers=1, end_s=6000) as story:
+        story.cut("w1", "receiver", from_s=0, until_s=750)
+        story.run(until_s=20)
+        box = story.machines["w1"].hardware
+        for slept_s in (DOUBT_MS / 1000, RESULT_TTL_S):  # the clock must be believed first
+            box.slept_s += slept_s
+            story.run(until_s=story.loop.now_s + EVERY_S + 40)
+        [owed], [unowed] = stored(story, "job-1", 1), stored(story, "job-2", 1)
+        assert unowed not in story.store.objects
+        assert owed in story.store.objects
+        assert story.job("job-1") == FINISHED
+        story.run()
+        assert story.told("job-1") == {"http://job-1-0": 1}
+        story.run(until_s=story.loop.now_s + EVERY_S + 40)
+        assert owed not in story.store.objects
 
 
 @few_seeds

@@ -139,7 +139,7 @@ class Checks:
     def stored(self, key: str) -> None:
         """An object was written or removed."""
         expected = self.visible.get(key)
-        if expected is not None:
+        if expected is not None and not (key not in self.world.store.objects and self._is_kept_no_more(key)):
             self._same(key, expected, "S9")
 
     def announced(self, msg_id: str, body: str) -> None:
@@ -164,6 +164,11 @@ class Checks:
                 self._say("S12", f"job {job_id} was canceled, and announced as finished")
             for each in said.get("outputs", ()):
                 self._same(each["key"], each["sha256"], "S5")
+
+    def _is_kept_no_more(self, key: str) -> bool:
+        """Has the result of which this is an output been kept long enough?"""
+        job_id = key.partition("/jobs/")[2].partition("/")[0]
+        return bool(self._rows("SELECT 1 FROM job WHERE job_id = ? AND result_gone_at_ms IS NOT NULL", job_id))
 
     # --- what the application was told ---
 
