@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
+from planrun.sim.jobs import Deed
 from planrun.sim.settings import Order, Settings
 from planrun.sim.world import World
 
@@ -93,3 +94,27 @@ def test_a_job_that_nobody_runs_is_found(world: World) -> None:
     world.run()
 
     assert "L1" in rules(world)
+
+
+CLEANED = Settings(lease_s=10, deed_of=lambda n, attempt: Deed(runs_s=5), gc_grace_s=10, is_cleaned=True)
+
+
+def test_a_file_that_no_result_names_is_found() -> None:
+    with World(1, CLEANED) as world:
+        world.run(until_s=9)
+        key = next(iter(world.checks.visible))
+        world.store._write(key.replace("/1-", "/7-"), b"nobody's")
+        world.run()
+
+    assert rules(world) == {"L4"}
+
+
+def test_what_a_zombie_uploads_when_all_has_ended_is_deleted_in_the_end() -> None:
+    with World(1, CLEANED) as world:
+        for name in ("w1", "w2"):
+            world.freeze(name, at="upload:before-complete", for_s=50)
+        world.run()
+
+    assert rules(world) == set()
+    assert sum(map(len, world.store.written.values())) >= 2
+    assert world.checks.counts.losses >= 1

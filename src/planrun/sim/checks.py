@@ -341,6 +341,17 @@ class Checks:
         for job_id, token in self._rows("SELECT job_id, token FROM job WHERE state = 'running'"):
             self._say("L3", f"job {job_id} is still held, by token {token & _TOKEN}")
 
+    def files_at_end(self) -> None:
+        """What lies in the store once all has been collected: nothing but what a result names, and its log."""
+        logs = {f"{job_id}/{row[0]}-{row[1]:x}/log" for job_id, row in self._results.items() if row[1]}
+        store = self.world.store
+        for key in sorted({*store.objects, *store.unfinished} - self.visible.keys()):
+            first, _, rest = key.partition("/")
+            kind, _, name = rest.partition("/")
+            is_named = first == "ledger" or name in logs or (kind == "results" and name[:-5] in self._results)
+            if not is_named:
+                self._say("L4", f"{key} lies there, and no result names it")
+
     def _messages_at_end(self) -> None:
         acts = self.world.receiver.acts
         owed = {f"{job}:{route}" for job, route in self._rows("SELECT job_id, route FROM subscriber")}

@@ -105,6 +105,8 @@ class Draw:
             strict=chance.random() < 0.6,
             lost=chance.choice((0, 0, 0.02, 0.2)),
             doubled=chance.choice((0, 0, 0.1)),
+            gc_grace_s=10,
+            is_cleaned=True,
             honest_s=self.honest_s,
             end_s=self.honest_s + 1500,
         )

@@ -84,7 +84,7 @@ class Hub(Machine):
             webhooks=Sender(world, self),
         )
         options = OrchestratorOptions(
-            broker="amqp://sim", lease_s=settings.lease_s, gc_grace_s=60, recover=self.recovers
+            broker="amqp://sim", lease_s=settings.lease_s, gc_grace_s=settings.gc_grace_s, recover=self.recovers
         )
         async with govern(seat, options) as orchestrator:
             world.say(self.name, f"serves generation {orchestrator.generations.number}")

@@ -175,7 +175,7 @@ class Worker(Machine):
             lease_s=settings.lease_s,
             proof_of_death=settings.proof_of_death,
             drain_grace_s=settings.drain_grace_s,
-            gc_grace_s=60,
+            gc_grace_s=settings.gc_grace_s,
             disk_free_bytes_min=0,
         )
 

@@ -42,6 +42,7 @@ class Script:
 
     Attributes:
         busy_until_s: The script goes on until then.
+        wall_stepped: Somebody has set a wall clock: by it the age of files is counted.
         clocks_stood: A machine was paused with all its clocks: its holder may believe what is no more.
     """
 
@@ -54,7 +55,7 @@ class Script:
 
     def __init__(self, honest_s: float) -> None:
         self.busy_until_s = honest_s
-        self.clocks_stood = False
+        self.clocks_stood = self.wall_stepped = False
         self._stops: dict[tuple[str, str], _Stop] = {}
         self._losses: list[_Loss] = []
         self._forgets = 0
@@ -109,6 +110,7 @@ class Script:
         """Somebody sets the wall clock of a party's machine."""
 
         def step() -> None:
+            self.wall_stepped = True
             self.machines[name].hardware.wall_step_ms += round(by_s * 1000)
             self.say(name, f"has its wall clock set by {by_s:g} s")
 

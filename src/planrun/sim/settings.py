@@ -62,6 +62,8 @@ class Settings:
     strict: In a fleet answers stand in the store before anybody hears of them.
     lost, doubled: Which share of all words over the network gets lost, or comes twice, until `honest_s`.
     restart_s: After so long a crashed process is started again.
+    gc_grace_s: How long files of lost attempts stay.
+    is_cleaned: The history goes on until they have gone.
     honest_s: From when on nothing is broken any more, unless a script breaks it.
     end_s: By when all must have come to rest.
     """
@@ -84,6 +86,8 @@ class Settings:
     drain_grace_s: float = 0
     proof_of_death: bool = True
     strict: bool = True
+    gc_grace_s: float = 60
+    is_cleaned: bool = False
     honest_s: float = 0
     end_s: float = 1200
 

@@ -46,6 +46,7 @@ from planrun.sim.store import SimStore
 from planrun.sim.trace import Line, Trace
 
 REST_S = 5.0  # it is looked so long whether anything still happens once all has ended
+COLLECTED_S = 35.0  # once files of lost attempts may go, they have gone after so long, and what came late with them
 LOOK_S = 0.5
 DOUBLED = ("offer", "tell", "deliver", "beat", "answer", "settle", "release", "grant_first", "renew", "submit")
 DRIFT_MAX = 0.0005  # 500 ppm: what a clock that is disciplined may differ in its rate
@@ -157,6 +158,10 @@ class World(Script):
         self._until(lambda: self.loop.now_s >= rest_s, by_s=rest_s)
         if not self.checks.violations:
             self.checks.at_end()
+        if settings.is_cleaned and not self.wall_stepped and not self.checks.violations:
+            gone_s = self.loop.now_s + settings.gc_grace_s + COLLECTED_S
+            self._until(lambda: self.loop.now_s >= gone_s, by_s=gone_s)
+            self.checks.files_at_end()
 
     def _until(self, is_done: Callable[[], bool], *, by_s: float) -> None:
         """Looked at now and then, and at once after a violation."""
