@@ -109,7 +109,7 @@ def test_a_file_that_no_result_names_is_found() -> None:
     assert rules(world) == {"L4"}
 
 
-def test_what_a_zombie_uploads_when_all_has_ended_is_deleted_in_the_end() -> None:
+def test_what_a_lost_worker_uploads_when_all_has_ended_is_deleted_in_the_end() -> None:
     with World(1, CLEANED) as world:
         for name in ("w1", "w2"):
             world.freeze(name, at="upload:before-complete", for_s=50)
