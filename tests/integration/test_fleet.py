@@ -103,7 +103,7 @@ async def test_a_job_that_came_before_the_fleet_was_known_fails_by_name_once_it_
     fleet.start_worker()
     assert (await fleet.job(hopeless)).state is State.QUEUED
 
-    await fleet.ended(hopeless, timeout_s=30)
+    await fleet.ended(hopeless, timeout_s=90)
 
     error = (await fleet.result(hopeless)).error
     assert error is not None
