@@ -97,7 +97,11 @@ async def test_a_step_of_the_wall_clock_changes_nothing_that_a_ledger_decides(tm
     clock.advance(5)
     assert await ledger.promote() == 1
     clock.advance(LEASE_MS / 1000)
-    assert await ledger.expire(stamp_ms=clock.boot_ms()) == 1
+    ended = 0
+    for _ in range(20):  # after a time without a write the ledger gives holders a moment first
+        ended += await ledger.expire(stamp_ms=clock.boot_ms())
+        clock.advance(0.1)
+    assert ended == 1
     assert await ledger.violations() == []
     await ledger.close()
 
