@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from planrun.web.lab_map import PARTS
 from planrun.web.server import HttpServer, address_of, open_socket
@@ -31,15 +30,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.start()
     yield address_of(listening)
     server.stop()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from planrun import Client
 from planrun.core.messages import AttemptRow, JobRow
@@ -101,15 +100,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield site
     finally:
         site.end()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
