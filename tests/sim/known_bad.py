@@ -43,12 +43,14 @@ class Build(NamedTuple):
     edits: File below `src/planrun`, text that stands there once, and what replaces it.
     finds: How the rule begins that must be found broken (L: any of those); empty: nothing may be.
     mode: Of the histories; empty: of either kind.
+    sure: Kinds of faults that every history has: those that such a guard is there for. The others come by chance.
     """
 
     name: str
     finds: str
     edits: tuple[Edit, ...]
     mode: str = ""
+    sure: tuple[str, ...] = ()
 
 
 # A second line behind a guard is taken down with it: the table itself refuses a second grant of an attempt.
@@ -123,6 +125,7 @@ BUILDS = (
             ),
             (ENDING, "if not output.key.startswith(own):", "if not output.key:"),
         ),
+        sure=("stopped",),
     ),
     Build("one key per job", "S8", ONE_KEY),
     Build("a late upload under one key per job", "S9", (*ONE_KEY, NO_S8)),
@@ -133,6 +136,7 @@ BUILDS = (
             (ATTEMPT, "await self._fence(paths)", "pass"),
             (ATTEMPT, "may_go_on=lambda: self.holding.may_act(clock.boot_ms()),", "may_go_on=lambda: True,"),
         ),
+        sure=("stopped",),
     ),
     Build(
         "settled before it is uploaded",
@@ -162,6 +166,7 @@ BUILDS = (
             ),
             DELETES,
         ),
+        sure=("words",),
     ),
     Build("a loser that deletes", "", (DELETES,)),
     Build(
@@ -179,6 +184,7 @@ BUILDS = (
             (ENDING, "    ReleaseRequest,\n", "    ReleaseRequest,\n    Result,\n"),
         ),
         "box",
+        sure=("stopped",),
     ),
     Build(
         "a collector that does not ask who won",
@@ -195,6 +201,7 @@ BUILDS = (
         "L",
         (("orchestrator/expiry.py", "await self._ledger.expire(stamp_ms=now_ms)", "pass"),),
         "box",
+        sure=("crashes",),
     ),
     Build(
         "a receiver that does not remember",
@@ -212,42 +219,49 @@ BUILDS = (
             ),
         ),
         "fleet",
+        sure=("cut_off",),
     ),
     Build(
         "a confirmation counts from its arrival",
         "S10",
         (("worker/keeper.py", ".confirmed(sent_ms=sent_ms,", ".confirmed(sent_ms=now_ms,"),),
         "fleet",
+        sure=("cut_off",),
     ),
     Build(
         "a sweeper that sends no marker",
         "S10",
         ((BEATS, "await self._transport.mark(marker)", "await self._expiry.end(stamp_ms=now_ms, now_ms=now_ms)"),),
         "fleet",
+        sure=("unread",),
     ),
     Build(
         "new heartbeats, and no full lease for all",
         "S10",
         ((BEATS, "await self._ledger.rearm(beat_epoch=epoch)", "0"),),
         "fleet",
+        sure=("hub", "broker"),
     ),
     Build(
         "a marker that speaks for leases which ran out after it was made",
         "S10",
         ((BEATS, "self._expiry.end(stamp_ms=made_ms,", "self._expiry.end(stamp_ms=now_ms,"),),
         "fleet",
+        sure=("unread",),
     ),
     Build(
         "all rules of time, where a machine's clocks stood still",
         "S10",
         (("sim/checks.py", "if not world.clocks_stood:", "if True:"),),
         "fleet",
+        sure=("machine",),
     ),
     Build(
         "the ledger waits no longer than the holder",
         "S10",
         ((LEASE, "return lease_ms + lease_ms * 2 // 1000 + 2_000", "return lease_ms * 9 // 10"),),
         "fleet",
+        sure=("cut_off",),
     ),
     Build(
         "offers that got lost are not made again",
@@ -257,6 +271,7 @@ BUILDS = (
             ("orchestrator/dispatcher.py", "if breaks != self._breaks or changed is None:", "if changed is None:"),
         ),
         "fleet",
+        sure=("broker",),
     ),
     Build(
         "an offer that is acknowledged before the grant",
@@ -327,7 +342,7 @@ def look(build: Build, copy: Copy, seeds_max: int) -> Found:
             if copy.count(fence) != 1:
                 return Found(build, 0, f"?{fence.file} has changed: bring the build up to date", 0)
             copy.take_down(fence)
-        command = [sys.executable, str(HUNT), "1", str(last), build.mode]
+        command = [sys.executable, str(HUNT), "1", str(last), build.mode, *build.sure]
         environment = {**os.environ, "PYTHONPATH": str(copy.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     finally:

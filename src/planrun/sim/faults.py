@@ -7,7 +7,7 @@ in some histories. After a while nothing is broken any more, and all must come t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from planrun.core.life import Outcome
@@ -67,7 +67,8 @@ class Plan:
 class Draw:
     """The chance of one seed, with the kinds of faults that it has."""
 
-    def __init__(self, seed: int, jobs: int, mode: Mode | None) -> None:
+    def __init__(self, seed: int, jobs: int, mode: Mode | None, sure: Collection[str] = ()) -> None:
+        self.sure = sure
         self.chance = random.Random(f"{seed} plan")
         self.seed = seed
         self.jobs = jobs
@@ -102,7 +103,7 @@ class Draw:
             end_s=self.honest_s + 1500,
         )
         acts = [act for kind in self._kinds() for act in kind()]
-        acts += Zombies(self.seed, settings).acts()
+        acts += Zombies(self.seed, settings, self.sure).acts()
         return Plan(self.seed, settings, tuple(acts), table)
 
     # --- what is asked ---
@@ -159,7 +160,7 @@ class Draw:
         ]  # fmt: skip
         if self.is_fleet:
             kinds += [self._hub, self._broker, self._words]
-        return [kind for kind in kinds if self.chance.random() < 0.4]
+        return [kind for kind in kinds if self.chance.random() < 0.4 or kind.__name__[1:] in self.sure]
 
     def _times(self, most: int) -> Iterator[float]:
         for _ in range(self.chance.randint(1, most)):
@@ -268,6 +269,10 @@ class Draw:
         yield Act("lose_objects", {"times": self.chance.randint(1, 3)})
 
 
-def draw(seed: int, *, jobs: int = 8, mode: Mode | None = None) -> Plan:
-    """The history of a seed, before it is run."""
-    return Draw(seed, jobs, mode).plan()
+def draw(seed: int, *, jobs: int = 8, mode: Mode | None = None, sure: Collection[str] = ()) -> Plan:
+    """The history of a seed, before it is run.
+
+    Args:
+        sure: Kinds of faults that it has in any case, such as `freezes`; the others by chance.
+    """
+    return Draw(seed, jobs, mode, sure).plan()

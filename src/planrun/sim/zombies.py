@@ -8,7 +8,7 @@ was told came late; or its heartbeats wait to be read.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from planrun.core.lease import fleet_lease_ms, heartbeat_ms
 from planrun.sim.script import Act
@@ -22,9 +22,14 @@ OVER_S = 40.0  # by then somebody else has begun
 class Zombies:
     """Of one seed: from a stream of chance of their own, so that they change nothing else of its plan."""
 
-    def __init__(self, seed: int, settings: Settings) -> None:
+    def __init__(self, seed: int, settings: Settings, sure: Collection[str]) -> None:
+        """
+        Args:
+            sure: Kinds that there are in any case.
+        """
         self._chance = random.Random(f"{seed} zombies")
         self._settings = settings
+        self._sure = sure
         lease_ms = round(settings.lease_s * 1000)
         self._heartbeat_s = heartbeat_ms(lease_ms) / 1000
         self._waits_s = (fleet_lease_ms(lease_ms) if settings.mode is Mode.FLEET else lease_ms) / 1000
@@ -35,7 +40,7 @@ class Zombies:
         if self._settings.mode is Mode.FLEET:
             kinds += [self.cut_off, self.unread]
         for kind in kinds:
-            if self._chance.random() < SHARE:
+            if self._chance.random() < SHARE or kind.__name__ in self._sure:
                 yield from kind()
 
     def stopped(self) -> Iterator[Act]:
@@ -52,19 +57,24 @@ class Zombies:
         until_s = round(from_s + self._waits_s + self._chance.uniform(0, OVER_S), 2)
         for whom in ("broker", "orchestrator"):
             yield Act("cut", {"who": name, "whom": whom, "from_s": from_s, "until_s": until_s})
-        by_s = round(self._heartbeat_s * self._chance.uniform(0.2, 0.5), 2)
+        by_s = round(self._heartbeat_s * self._chance.uniform(0.25, 0.48), 2)
         since_s = max(0.0, round(from_s - self._heartbeat_s, 3))
         late = {"who": name, "what": "beat", "way": "back", "by_s": by_s, "from_s": since_s, "until_s": from_s}
         yield Act("delay", late)
 
     def unread(self) -> Iterator[Act]:
-        """The orchestrator is behind with what the broker has confirmed."""
+        """The orchestrator is behind with what the broker has confirmed, perhaps just when a dead one's lease ends."""
         for _ in range(self._chance.randint(1, 3)):
-            by_s = round(self._waits_s * self._chance.uniform(0.2, 1.5), 2)
-            yield Act("lag_beats", {"at_s": self._moment_s(), "by_s": by_s})
+            at_s = self._moment_s()
+            if self._chance.random() < 0.5:
+                yield Act("crash", {"name": self._worker(), "at_s": at_s})
+                at_s = round(at_s + self._waits_s * self._chance.uniform(0.7, 1), 3)
+            by_s = round(self._waits_s * self._chance.uniform(0.5, 1.6), 2)
+            yield Act("lag_beats", {"at_s": at_s, "by_s": by_s})
 
     def _worker(self) -> str:
         return f"w{self._chance.randint(1, self._settings.workers)}"
 
     def _moment_s(self) -> float:
-        return round(self._chance.uniform(0, self._settings.honest_s), 3)
+        """While there is most to do."""
+        return round(self._chance.uniform(0, 0.7 * self._settings.honest_s), 3)
