@@ -49,12 +49,15 @@ TRANSPORT = [
         "",
         "TestLease::test_whoever_hears_at_the_fence_that_it_holds_does_so_for_a_whole_lease",
     ),
-    fault(
+    Fence(
         "a silent broker leaves a heartbeat time to ask the ledger",
-        "worker",
-        "timeout_s=heartbeat_ms(request.lease_ms) / 2000",
-        "timeout_s=60",
-        "test_a_frozen_broker_is_given_up_and_leaves_a_heartbeat_time_to_ask_the_ledger",
+        "transport/beating.py",
+        "silent_s = heartbeat_ms(request.lease_ms) / 2000",
+        "silent_s = 60",
+        (
+            "tests/transport/test_faults.py"
+            "::test_a_frozen_broker_is_given_up_and_leaves_a_heartbeat_time_to_ask_the_ledger",
+        ),
     ),
     order(
         "a busy worker's consumer is gone before its last acknowledgement",

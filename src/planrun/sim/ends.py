@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from planrun.core.errors import LedgerUnavailable, TransportUnavailable, Unroutable
+from planrun.core.errors import TransportUnavailable, Unroutable
 from planrun.core.flows import Marker, Notice
-from planrun.core.lease import heartbeat_ms
 from planrun.core.messages import Lease, Message, RenewRequest, Standing
 from planrun.core.offers import Offer
 from planrun.ledger.contract import Ledger
 from planrun.sim.actor import Actor
 from planrun.sim.net import NoReply, NoWay
+from planrun.transport.beating import beat
+from planrun.transport.hearing import Hearing
 
 if TYPE_CHECKING:
     from planrun.sim.machines import Machine
@@ -100,8 +101,7 @@ class WorkerEnd(End):
         self._inbox: list[SimOffer] = []
         self._in_hand: dict[int, Offer] = {}
         self._tags = 0
-        self._notices: list[Notice] = []
-        self._news = asyncio.Event()
+        self._hearing = Hearing()
         self._keeping: asyncio.Task[None] | None = None
         actor.at_crash.append(self.broken)
 
@@ -120,27 +120,13 @@ class WorkerEnd(End):
 
     async def changed(self, *, timeout_s: float) -> None:
         self._start()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._news.wait()
-        self._news.clear()
+        await self._hearing.changed(timeout_s=timeout_s)
 
     async def beat(self, request: RenewRequest) -> Sequence[Standing] | None:
-        try:
-            async with asyncio.timeout(heartbeat_ms(request.lease_ms) / 2000):
-                if await self.publish("beat", lambda: self.broker.beat(request)):
-                    return None
-            why = "nobody takes heartbeats"
-        except (TransportUnavailable, TimeoutError) as error:
-            why = str(error) or "the broker was silent"
-        try:
-            return await self._ledger.renew(request)
-        except LedgerUnavailable as error:
-            raise LedgerUnavailable(f"{error}; and {why}") from None
+        return await beat(request, self._ledger, self._send_beat)
 
     async def notices(self, leases: Sequence[Lease]) -> Sequence[Notice]:
-        said, self._notices = self._notices, []
-        return [notice for notice in said if notice.lease is None or notice.lease in leases]
+        return self._hearing.notices(leases)
 
     async def close(self) -> None:
         if self._keeping is not None:
@@ -177,7 +163,7 @@ class WorkerEnd(End):
             self.world.loop.world.later(self.world.trip_s(), arrive)
 
     def told(self, notice: Notice) -> None:
-        self.after(self._hear, notice)
+        self.after(self._hearing.hear, notice)
 
     def broken(self) -> None:
         """The connection is lost, for both."""
@@ -185,6 +171,10 @@ class WorkerEnd(End):
         self._connection += 1
         self._inbox = []
         self.broker.leave(self)
+
+    async def _send_beat(self, request: RenewRequest) -> bool:
+        arrived: bool = await self.publish("beat", lambda: self.broker.beat(request))
+        return arrived
 
     def _start(self) -> None:
         if self._keeping is None:
@@ -197,7 +187,7 @@ class WorkerEnd(End):
                     await self.publish("connect", lambda: None)
                     self._is_connected = True
                     self.broker.join(self)
-                    self._news.set()
+                    self._hearing.ring()
             await asyncio.sleep(AGAIN_S)
 
     def _arrive(self, offer: Offer, tag: int, connection: int) -> None:
@@ -209,11 +199,7 @@ class WorkerEnd(End):
             self.acknowledge(tag, again=False)
             return
         self._inbox.append(SimOffer(offer, self, tag))
-        self._news.set()
-
-    def _hear(self, notice: Notice) -> None:
-        self._notices.append(notice)
-        self._news.set()
+        self._hearing.ring()
 
 
 class FleetEnd(End):
