@@ -1,0 +1,118 @@
+"""The contract of the transport, kept by the simulator's model of a broker, in virtual time.
+
+A model that promises more than a real RabbitMQ, or less, makes histories that prove nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from planrun.ledger.contract import Ledger
+from planrun.sim.ends import FleetEnd, WorkerEnd
+from planrun.sim.machines import Receiver
+from planrun.sim.settings import Mode, Settings
+from planrun.sim.world import World
+from planrun.transport.contract import FleetTransport, WorkerTransport
+from planrun.wiring import open_ledger
+
+from .actors import Actors
+from .fleet_transport_contract import LANE_OF_ALL, Brokered, FleetTransportContract, Inbox, Join
+from .manual_clock import ManualClock
+from .transport_contract import Fleet, TransportContract, soon
+
+NO_LEDGER = cast("Ledger", None)
+
+
+async def join_broker(world: World, ledger: Ledger, incarnation: str, lane: str) -> WorkerTransport:
+    """A worker's end that is connected."""
+    machine = world.machines[incarnation]
+    worker = WorkerEnd(world, machine, world.loop.world, ledger, incarnation=incarnation, lane=lane)
+    await worker.changed(timeout_s=20)
+    return worker
+
+
+class Simulated(Brokered):
+    def __init__(self, they: Actors, world: World, transport: FleetTransport) -> None:
+        super().__init__(they, transport)
+        self.world = world
+
+    async def join(self, incarnation: str) -> WorkerTransport:
+        return await join_broker(self.world, self.they.ledger, incarnation, LANE_OF_ALL)
+
+
+class SimInbox(Inbox, Receiver):
+    """The application takes what lies in its queue as soon as there is one."""
+
+    address = "answers"
+
+    def __init__(self, world: World) -> None:
+        Receiver.__init__(self, world, world.receiver.name, world.receiver.hardware)
+        self._taken: list[tuple[str, str]] = []
+        world.receiver = self
+        world.broker.declared = False
+
+    async def create(self) -> None:
+        self.start()
+        self.world.broker.declared = True
+
+    async def received(self) -> list[tuple[str, str]]:
+        async def all_taken() -> bool:
+            return not self.world.broker.answers
+
+        await soon(all_taken)
+        return self._taken
+
+    def take(self, msg_id: str, body: str) -> None:
+        self._taken.append((msg_id, body))
+
+
+class InVirtualTime:
+    """A world in which the broker runs, and whose loop runs the test."""
+
+    @pytest.fixture
+    def world(self) -> Iterator[World]:
+        world = World(1, Settings(mode=Mode.FLEET, workers=2, orders=()), traced=False)
+        world.broker.start()
+        yield world
+        world.checks.close()
+        assert not world.loop.mishaps
+
+    @pytest.fixture
+    def anyio_backend(self, world: World) -> tuple[str, dict[str, Any]]:
+        return "asyncio", {"loop_factory": lambda: world.loop}
+
+    @pytest.fixture
+    async def transport(self, world: World) -> AsyncIterator[FleetTransport]:
+        transport = FleetEnd(world, world.hub, world.loop.world, generation=1)
+        yield transport
+        await transport.close()
+
+
+class TestSimulated(InVirtualTime, TransportContract):
+    @pytest.fixture
+    async def fleet(self, world: World, transport: FleetTransport, clock: ManualClock) -> AsyncIterator[Fleet]:
+        ledger = open_ledger(world.url, clock=clock, hands=world.disk.hands(world.loop.world))
+        await transport.begin_epoch(1)
+        yield Simulated(Actors(ledger, clock), world, transport)
+        await ledger.close()
+
+
+class TestSimulatedFleet(InVirtualTime, FleetTransportContract):
+    @pytest.fixture
+    async def join(self, world: World) -> AsyncIterator[Join]:
+        workers = []
+
+        async def join(incarnation: str, lane: str) -> WorkerTransport:
+            workers.append(await join_broker(world, NO_LEDGER, incarnation, lane))
+            return workers[-1]
+
+        yield join
+        for worker in workers:
+            await worker.close()
+
+    @pytest.fixture
+    async def inbox(self, world: World) -> AsyncIterator[Inbox]:
+        yield SimInbox(world)
