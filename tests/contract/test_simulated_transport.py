@@ -5,7 +5,7 @@ A model that promises more than a real RabbitMQ, or less, makes histories that p
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, cast
 
 import pytest

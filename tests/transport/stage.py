@@ -13,9 +13,9 @@ from planrun.clock import SystemClock
 from planrun.core.errors import LedgerUnavailable, TransportUnavailable
 from planrun.core.messages import Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
+from planrun.transport.intake import BrokerOffer
 from planrun.transport.rabbitmq.address import Broker
 from planrun.transport.rabbitmq.fleet import RabbitFleet
-from planrun.transport.rabbitmq.intake import BrokerOffer
 from planrun.transport.rabbitmq.link import Link, NoQueue, look_at
 from planrun.transport.rabbitmq.topology import Queue
 from planrun.transport.rabbitmq.worker import RabbitWorker

@@ -123,7 +123,7 @@ async def test_what_was_put_aside_is_counted_by_whoever_checks(stage: Stage) -> 
 async def test_an_offer_that_was_delivered_too_often_is_put_aside(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planrun.transport.rabbitmq.intake.REST_S", (0.0,))
+    monkeypatch.setattr("planrun.transport.intake.REST_S", (0.0,))
     monkeypatch.setattr("planrun.transport.rabbitmq.topology.DELIVERIES_MAX", 3)
     worker = await stage.join()
     await stage.offer("j1")

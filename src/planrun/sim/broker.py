@@ -120,6 +120,14 @@ class Broker(Machine):
         queue.extendleft(offer for offer in end.take_back() if self._may_come_again(offer))
         self.pump(end.lane)
 
+    def put_back(self, lane: str, offer: Offer) -> None:
+        """Where it was: in front of those that nobody has had yet."""
+        self.lanes.setdefault(lane, deque()).appendleft(offer)
+
+    def keep(self) -> None:
+        """An offer of which the ledger knew nothing."""
+        self.orphans += 1
+
     def put_away(self) -> None:
         """A message that a worker cannot read."""
         self.dead += 1

@@ -17,8 +17,9 @@ from planrun.core.messages import Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
 from planrun.transport.beating import beat
 from planrun.transport.hearing import Hearing
+from planrun.transport.intake import SLOT_WAIT_S, BrokerOffer, Intake
 from planrun.transport.rabbitmq.address import Broker
-from planrun.transport.rabbitmq.intake import BrokerOffer, Intake
+from planrun.transport.rabbitmq.lane import RabbitLane
 from planrun.transport.rabbitmq.link import Link, asking, declare, ensure
 from planrun.transport.rabbitmq.sender import Sender
 from planrun.transport.rabbitmq.wire import Unreadable, read
@@ -26,7 +27,6 @@ from planrun.transport.rabbitmq.wire import Unreadable, read
 log = logging.getLogger(__name__)
 
 AGAIN_S = 1.0
-SLOT_WAIT_S = 60.0
 REASON = "planrun-reason"
 
 
@@ -47,7 +47,7 @@ class RabbitWorker:
         """
         Args:
             moved: As in `Link`.
-            slot_wait_s: How long an offer may be held here, unacknowledged; far below the broker's own patience.
+            slot_wait_s: As in `Intake`.
         """
         self._topology = broker.topology
         self._ledger = ledger
@@ -58,13 +58,7 @@ class RabbitWorker:
         self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes", moved=moved), clock)
         self._hearing = Hearing()
         self._complaints = Complaints(log, clock)
-        self._intake = Intake(
-            self._lane.name,
-            slot_wait_s=slot_wait_s,
-            put_aside=self._put_aside,
-            on_news=self._hearing.ring,
-            complaints=self._complaints,
-        )
+        self._intake = Intake(slot_wait_s=slot_wait_s, on_news=self._hearing.ring, complaints=self._complaints)
         self._keeping: asyncio.Task[None] | None = None
 
     async def offers(self, free: int) -> Sequence[BrokerOffer]:
@@ -126,7 +120,10 @@ class RabbitWorker:
         control = await self._open(broken)
         async with asking(f"consuming {self._control.name}"):
             await control.basic_consume(self._control.name, self._hear, no_ack=True)
-        await self._intake.connect(await self._open(broken, prefetch=1))
+        offers = await self._open(broken, prefetch=1)
+        await self._intake.connect(
+            RabbitLane(self._lane.name, offers, put_aside=self._put_aside, complaints=self._complaints)
+        )
         self._hearing.ring()
         if self._complaints.over("connection"):
             log.info("connected to the broker again")
