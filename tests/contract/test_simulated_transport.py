@@ -6,6 +6,7 @@ A model that promises more than a real RabbitMQ, or less, makes histories that p
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
@@ -19,7 +20,8 @@ from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.wiring import open_ledger
 
 from .actors import Actors
-from .fleet_transport_contract import LANE_OF_ALL, Brokered, FleetTransportContract, Inbox, Join
+from .broker_faults_contract import BrokerFaultsContract, Frail, outlive_a_kill
+from .fleet_transport_contract import LANE, LANE_OF_ALL, Brokered, FleetTransportContract, Inbox, Join
 from .manual_clock import ManualClock
 from .transport_contract import Fleet, TransportContract, soon
 
@@ -77,8 +79,9 @@ class InVirtualTime:
         world = World(1, Settings(mode=Mode.FLEET, workers=2, orders=()), traced=False)
         world.broker.start()
         yield world
-        world.checks.close()
-        assert not world.loop.mishaps
+        mishaps = world.loop.mishaps
+        world.close()
+        assert mishaps == []
 
     @pytest.fixture
     def anyio_backend(self, world: World) -> tuple[str, dict[str, Any]]:
@@ -89,6 +92,56 @@ class InVirtualTime:
         transport = FleetEnd(world, world.hub, world.loop.world, generation=1)
         yield transport
         await transport.close()
+
+
+class SimFrail(Frail):
+    def __init__(self, world: World, fleet: FleetTransport) -> None:
+        super().__init__(fleet)
+        self.world = world
+
+    def open_worker(self, incarnation: str, **given: Any) -> WorkerTransport:
+        machine, ledger = self.world.machines[incarnation], cast("Ledger", self.ledger)
+        return WorkerEnd(
+            self.world, machine, self.world.loop.world, ledger, incarnation=incarnation, lane=LANE, **given
+        )
+
+    async def die(self) -> None:
+        self.world.broker.is_wanted = False
+        self.world.broker.crash()
+
+    async def stop(self) -> None:
+        await self.die()
+
+    async def start(self) -> None:
+        self.world.broker.is_wanted = True
+        self.world.broker.start()
+
+    async def wipe(self) -> None:
+        self.world.broker.wipe()
+        await self.die()
+
+    async def lose_beats(self) -> None:
+        self.world.broker.lose_beats()
+
+    @asynccontextmanager
+    async def alarm(self) -> AsyncIterator[None]:
+        self.world.broker.is_blocked = True
+        yield
+        self.world.broker.is_blocked = False
+
+    async def lying(self) -> int:
+        return len(self.world.broker.lying())
+
+
+class TestSimulatedFaults(InVirtualTime, BrokerFaultsContract):
+    @pytest.fixture
+    async def stage(self, world: World, transport: FleetTransport) -> AsyncIterator[Frail]:
+        stage = SimFrail(world, transport)
+        yield stage
+        await stage.close()
+
+    async def test_a_killed_broker_keeps_what_it_confirmed_and_both_ends_come_back(self, stage: Frail) -> None:
+        await outlive_a_kill([stage])
 
 
 class TestSimulated(InVirtualTime, TransportContract):

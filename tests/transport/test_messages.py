@@ -25,10 +25,11 @@ from planrun.transport.rabbitmq.wire import HEADER, READ, Unreadable, read
 from planrun.transport.rabbitmq.worker import REASON
 from planrun.wiring import open_ledger
 from tests.contract.actors import Actors
+from tests.contract.broker_faults_contract import BEAT, next_job
 from tests.contract.fleet_transport_contract import an_offer, some
 from tests.contract.manual_clock import ManualClock
 from tests.contract.transport_contract import soon
-from tests.transport.stage import BEAT, CLOCK, Stage, next_job
+from tests.transport.stage import CLOCK, Stage
 
 pytestmark = [pytest.mark.needs(NEEDS), pytest.mark.anyio]
 

@@ -135,6 +135,7 @@ class WorkerEnd(End):
 
     Attributes:
         arrived: Takes the next offer that arrives.
+        in_hand: What was handed to it and not acknowledged, as the broker knows it, by tag.
     """
 
     arrived: Callable[[Held], Coroutine[Any, Any, None]]
@@ -160,7 +161,7 @@ class WorkerEnd(End):
         self._there: Way | None = None
         self._here: Way | None = None
         self._is_consuming = False
-        self._in_hand: dict[int, Offer] = {}
+        self.in_hand: dict[int, Offer] = {}
         self._tags = 0
         self._keeping: asyncio.Task[None] | None = None
         actor.at_crash.append(self.broken)
@@ -192,17 +193,17 @@ class WorkerEnd(End):
     # --- the broker's side of it ---
 
     def takes(self) -> bool:
-        return self._is_consuming and not self._in_hand
+        return self._is_consuming and not self.in_hand
 
     def handed(self, offer: Offer) -> None:
         assert self._here is not None
         assert self._there is not None
         self._tags += 1
-        self._in_hand[self._tags] = offer
+        self.in_hand[self._tags] = offer
         self._here.say(self._arrive, SimHeld(offer, self, self._there, self._tags))
 
     def take_back(self) -> list[Offer]:
-        in_hand, self._in_hand = list(self._in_hand.values()), {}
+        in_hand, self.in_hand = list(self.in_hand.values()), {}
         return in_hand
 
     def consumes(self, is_consuming: bool) -> None:
@@ -210,7 +211,7 @@ class WorkerEnd(End):
         self.broker.pump(self.lane)
 
     def settled(self, tag: int, again: bool) -> None:
-        offer = self._in_hand.pop(tag, None)
+        offer = self.in_hand.pop(tag, None)
         if offer is not None and again:
             self.broker.put_back(self.lane, offer)
         self.broker.pump(self.lane)
@@ -227,10 +228,12 @@ class WorkerEnd(End):
         self._is_consuming = False
         self.broker.leave(self)
 
-    def _open(self) -> None:
+    def _open(self) -> Way:
+        """A new connection, and none beside it: of one whose confirmation was lost nobody would ever hear."""
         self.broken()
-        self._there, self._here = self.way_there(), self.way_here()
+        self._there, self._here = there, _ = self.way_there(), self.way_here()
         self.broker.join(self)
+        return there
 
     # --- the worker's ---
 
@@ -243,12 +246,12 @@ class WorkerEnd(End):
             self._keeping = asyncio.create_task(self._keep_connected())
 
     async def _keep_connected(self) -> None:
+        lane: SimLane | None = None
         while True:
-            if self._there is None or not self._there.is_open:
+            if lane is None or not lane.is_open:
                 with suppress(TransportUnavailable):
-                    await self.ask("connect", self._open)
-                    if self._there is not None:
-                        await self._intake.connect(SimLane(self, self._there))
+                    lane = SimLane(self, await self.ask("connect", self._open))
+                    await self._intake.connect(lane)
                     self._hearing.ring()
             await asyncio.sleep(AGAIN_S)
 

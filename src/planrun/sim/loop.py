@@ -125,6 +125,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self.actors.remove(actor)
         self._graves.append(actor)
         self._threads.unwind(actor)
+        for task in actor.tasks:
+            asyncio._unregister_task(task)  # nobody shall wait for it to end
         for let_go in actor.at_crash:
             let_go()
 

@@ -12,7 +12,7 @@ from typing import Any
 from planrun.sim.actor import Actor
 from planrun.sim.loop import SimLoop
 
-RESEND_S = 0.2  # so often a word is sent again that does not get through
+RESEND_S = 0.2  # so soon a word is sent again that did not get through; the next time it takes twice as long
 
 
 class NoWay(Exception):
@@ -180,6 +180,7 @@ class Way:
         self._trip_s = trip_s
         self._words: deque[Callable[[], None]] = deque()
         self._last_s = 0.0
+        self._resend_s = RESEND_S
 
     def say(self, act: Callable[..., None], *args: Any) -> None:
         """Let the other end do something when this arrives there."""
@@ -200,6 +201,8 @@ class Way:
         if not self.is_open or actor is None:
             return
         if self._net.is_cut(self._who, self._whom):
-            self._loop.world.later(RESEND_S, self._arrive)
+            self._loop.world.later(self._resend_s, self._arrive)
+            self._resend_s *= 2
         else:
+            self._resend_s = RESEND_S
             actor.soon(self._words.popleft())
