@@ -19,12 +19,17 @@ def test_retry_says_the_new_id_and_names_the_key_that_another_job_holds(planrun:
     open_yet, _, why_not = planrun("retry", "r1")
     planrun("cancel", "r1")
     status, first, _ = planrun("retry", "r1", "--who", "ann", "--why", "again")
+    twice, _, refusal = planrun("retry", "r1")
+    planrun("cancel", first.strip())
+    planrun("submit", "preview", "--key", "k", "x=1")
     _, second, hint = planrun("retry", "r1")
 
     assert (open_yet, "cancel it first" in why_not, planrun("retry", "nowhere")[0]) == (Exit.USAGE, True, Exit.UNKNOWN)
     assert (status, first != second, "key" in hint) == (Exit.FINISHED, True, True)
+    assert (twice, first.strip() in refusal) == (Exit.USAGE, True)
     assert strict_json(planrun("show", first.strip(), "--json")[1])["key"] == "k"
     assert first.strip() in planrun("events", "r1")[1]
+    planrun("cancel", second.strip())
     assert [line.get("exit") for line in strict_json(planrun("retry", "r1", "nowhere", "--json")[1])] == [None, 6]
 
 

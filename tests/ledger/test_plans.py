@@ -24,6 +24,7 @@ HOT = {
     "running_of": "job_holder",
     "held": "job_holder",
     "find_open_key": "job_key",
+    "open_retry": "event_job",
     "take_messages": "outbox_due",
     "garbage": "attempt_garbage",
     "all_stopped": "attempt_alive",

@@ -59,7 +59,8 @@ class Ledger(Protocol):
         """Take in jobs, all or none.
 
         Raises:
-            Conflict: A request id or key is taken by other content. Nothing of the call was written.
+            Conflict: A request id or key is taken by other content, or it retries a job that has an open retry. Nothing
+                of the call was written.
             ResultGone: A repeated request names subscribers, but the answer is no longer kept. Likewise.
         """
         ...

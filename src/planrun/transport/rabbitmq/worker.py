@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from aiormq import Channel
 from aiormq.abc import DeliveredMessage
@@ -41,12 +41,12 @@ class RabbitWorker:
         *,
         incarnation: str,
         lane: str,
-        moved: Callable[[], Awaitable[str]] | None = None,
+        lost: Callable[[], None] | None = None,
         slot_wait_s: float = SLOT_WAIT_S,
     ) -> None:
         """
         Args:
-            moved: As in `Link`.
+            lost: As in `Link`.
             slot_wait_s: As in `Intake`.
         """
         self._topology = broker.topology
@@ -54,8 +54,8 @@ class RabbitWorker:
         self._clock = clock
         self._lane = self._topology.offers(lane)
         self._control = self._topology.control(incarnation)
-        self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes", moved=moved)
-        self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes", moved=moved), clock)
+        self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes", lost=lost)
+        self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes", lost=lost), clock)
         self._hearing = Hearing()
         self._complaints = Complaints(log, clock)
         self._intake = Intake(slot_wait_s=slot_wait_s, on_news=self._hearing.ring, complaints=self._complaints)
