@@ -30,16 +30,14 @@ pytestmark = [pytest.mark.needs(NEEDS), pytest.mark.anyio, pytest.mark.slow]
 
 
 class TestFaults(BrokerFaultsContract):
-    """On the stage of `conftest`."""
+    """Its stage is that of `conftest`."""
 
 
 BOTH_TYPES = pytest.mark.parametrize("stage", ["queues=quorum", "queues=classic"], indirect=True)
 
 
 @pytest.mark.timeout(180)
-async def test_a_killed_broker_keeps_what_it_confirmed_and_both_ends_come_back(
-    stages: list[Stage],
-) -> None:
+async def test_a_killed_broker_keeps_what_it_confirmed_and_both_ends_come_back(stages: list[Stage]) -> None:
     await outlive_a_kill(stages)
 
 
