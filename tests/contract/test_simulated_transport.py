@@ -18,6 +18,7 @@ from planrun.sim.settings import Mode, Settings
 from planrun.sim.world import World
 from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.wiring import open_ledger
+from tests.sim.conftest import loaded_stays
 
 from .actors import Actors
 from .broker_faults_contract import BrokerFaultsContract, Frail, outlive_a_kill
@@ -25,6 +26,7 @@ from .fleet_transport_contract import LANE, LANE_OF_ALL, Brokered, FleetTranspor
 from .manual_clock import ManualClock
 from .transport_contract import Fleet, TransportContract, soon
 
+__all__ = ["loaded_stays"]
 NO_LEDGER = cast("Ledger", None)
 
 
