@@ -203,3 +203,15 @@ def test_a_public_name_has_the_file_of_the_latest_job_and_the_message_comes_afte
         eventually(lambda: not strict_json(planrun("show", job_id.strip(), "--json")[1])["undelivered"])
     for wrong in ("../outside", "/etc/passwd", "a//b", ".hidden", "a=b/c"):
         assert planrun("submit", "preview", "--publish", wrong)[0] == Exit.USAGE, wrong
+
+
+def test_check_counts_the_answers_that_nobody_takes(planrun: Planrun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planrun.ledger.verbs.reading.VAIN_TRIES", 0)
+    planrun("submit", "preview", "--request-id", "r1", "--notify", "command:false")
+    well = planrun("check")
+    planrun("cancel", "r1")
+    status, out, _ = planrun("check")
+
+    assert (well[0], status) == (Exit.FINISHED, Exit.FAILED)
+    assert "wrong: 1 answer is sent in vain, the oldest, of job " in out
+    assert strict_json(planrun("check", "--json")[1])["owed in vain"]["route"] == "command:false"

@@ -16,7 +16,7 @@ from planrun.config import place_of, url_from
 from planrun.core.coverage import Coverage, coverage
 from planrun.core.drains import Drain
 from planrun.core.errors import Invalid, PlanrunError, ResultGone, UnknownJob
-from planrun.core.keeping import archive_file
+from planrun.core.keeping import Owed, archive_file
 from planrun.core.life import State
 from planrun.core.listing import ListQuery
 from planrun.core.messages import AttemptRow, EventRow, JobRow
@@ -263,6 +263,10 @@ class Looking:
         seen = await self._ledger.workers(wall_ms - FORGOTTEN_AFTER_MS)
         dead = await find_dead(seen, wall_ms=wall_ms)
         return presence(seen, running=running, dead=dead, wall_ms=wall_ms)
+
+    async def owed(self) -> Owed | None:
+        """Answers that are sent again and again in vain, and the oldest of them; None: there is none."""
+        return await self._ledger.owed()
 
     async def violations(self) -> Sequence[str]:
         """Broken invariants of the ledger, in words. Empty in a healthy one."""

@@ -101,6 +101,7 @@ class Checks:
     _answers: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     _refused: set[str] = field(default_factory=set)
     _canceled: dict[str, bool] = field(default_factory=dict)
+    _lost: set[tuple[str, int, str, int]] = field(default_factory=set)
     _event: int = 0
     _reader: apsw.Connection | None = None
 
@@ -114,6 +115,8 @@ class Checks:
             self._event = event_id
             names.add(job_id)
             self.counts.refused += what == "refused"
+            if what == "granted":
+                self.world.granted(job_id)
             by = self.world.incarnations[who].name if who in self.world.incarnations else who
             text = f"{what}{f' ({detail})' if detail else ''}{f' by {by}' if by else ''}"
             self.world.say("ledger", text, job=job_id, attempt=attempt)
@@ -123,6 +126,8 @@ class Checks:
                 self._job(job_id, _Job(*row[0]))
             elif job_id in self._jobs:
                 self._say("S14", f"job {job_id} is gone")
+        for each in sorted(self._lost):
+            self._believed(*each)
 
     def restored(self) -> None:
         """The ledger is an older one now. What anybody was told stays said, and tokens that were granted stay used."""
@@ -131,6 +136,7 @@ class Checks:
         self._results = {job_id: row for job_id, row in self._results.items() if job_id in said}
         self._jobs.clear()
         self._outcomes.clear()
+        self._lost.clear()
         [(last,)] = self._rows("SELECT coalesce(max(id), 0) FROM event")
         self._event = last
         for (job_id,) in self._rows("SELECT job_id FROM job"):
@@ -248,13 +254,17 @@ class Checks:
                 self.counts.handbacks += outcome == "released"
                 if outcome == "lost":
                     self.counts.losses += 1
-                    self._believed(job_id, attempt, incarnation, token)
+                    self._lost.add((job_id, attempt, incarnation, token))
 
     def _believed(self, job_id: str, attempt: int, incarnation: str, token: int) -> None:
         """S10 supposes clocks that run. Where one stood still, it is counted, and nothing hangs on it."""
         world = self.world
+        lost = job_id, attempt, incarnation, token
         if not world.trusts_itself(incarnation, token):
+            if not world.holds(incarnation, token):
+                self._lost.discard(lost)
             return
+        self._lost.discard(lost)  # said once
         self.counts.beliefs += 1
         if not world.clocks_stood:
             holder = world.incarnations[incarnation].name
