@@ -141,7 +141,7 @@ class World(Script):
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         trip.watch(None)
-        self._close()
+        self.close()
         logging.disable(logging.NOTSET)
         if self._gc_was_on:
             gc.enable()
@@ -247,7 +247,8 @@ class World(Script):
         fate.lost_back = (not fate.lost_there and self.loses(what, "back")) or fate.lost_back
         return fate
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End whoever is there, and remove what they left."""
         self.checks.close()
         janitor = self.loop.world
         for actor in [*self.loop.actors]:
