@@ -11,8 +11,10 @@ from planrun.sim.broker import Broker
 from planrun.sim.checks import Checks
 from planrun.sim.loop import SimLoop
 from planrun.sim.machines import Machine, Worker
-from planrun.sim.net import Net
+from planrun.sim.net import Fate, Net
 from planrun.sim.store import SimStore
+
+AFTER_S = 0.01
 
 
 class Act(NamedTuple):
@@ -58,16 +60,15 @@ class _Loss:
     times: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Delay:
+@dataclass(slots=True)
+class _Silence:
     """Attributes:
-    way: `there` or `back`.
+    nth: After which heartbeat.
     """
 
-    who: str
-    what: str
-    way: str
+    nth: int
     by_s: float
+    for_s: float
 
 
 class Script:
@@ -91,7 +92,7 @@ class Script:
         self.clocks_stood = self.wall_stepped = False
         self._stops: dict[tuple[str, str], _Stop] = {}
         self._losses: list[_Loss] = []
-        self._delays: list[_Delay] = []
+        self._silences: dict[str, _Silence] = {}
         self._outliving: list[_Outliving] = []
         self._forgets = 0
 
@@ -186,16 +187,15 @@ class Script:
         """
         self._losses.append(_Loss(what, way, times))
 
-    def delay(self, who: str, what: str, *, way: str, by_s: float, from_s: float, until_s: float) -> None:
-        """The words of a kind that a party says meanwhile take so much longer. Args as for `lose`."""
-        delay = _Delay(who, what, way, by_s)
+    def fall_silent(self, name: str, *, nth: int = 1, by_s: float, for_s: float) -> None:
+        """A worker of a fleet is off the network, from right after a heartbeat that says that it has a job.
 
-        def begin() -> None:
-            self._delays.append(delay)
-            self.say("network", f"is slow with what {who} says: {what}, on the way {way}, by {by_s:g} s")
-
-        self.at(from_s, begin)
-        self.at(until_s, lambda: self._delays.remove(delay))
+        Args:
+            nth: Which of those.
+            by_s: So late it is confirmed.
+            for_s: For so long.
+        """
+        self._silences[name] = _Silence(nth, by_s, for_s)
 
     def broker_blocked(self, *, from_s: float, until_s: float) -> None:
         """An alarm of the broker: it takes nothing of whoever publishes, and goes on delivering."""
@@ -245,8 +245,19 @@ class Script:
                 return True
         return False
 
-    def delay_s(self, who: str, what: str, way: str) -> float:
-        return sum(delay.by_s for delay in self._delays if (delay.who, delay.what, delay.way) == (who, what, way))
+    def falls_silent(self, who: str, fate: Fate) -> None:
+        """This worker sends a heartbeat."""
+        silence, machine = self._silences.get(who), self.machines[who]
+        if silence is None or not isinstance(machine, Worker) or machine.supervisor is None:
+            return
+        silence.nth -= bool(machine.supervisor.keeper.leases)
+        if silence.nth > 0:
+            return
+        del self._silences[who]
+        fate.back_s += silence.by_s
+        from_s = self.loop.now_s + fate.there_s + fate.back_s + AFTER_S
+        for whom in ("broker", "orchestrator"):
+            self.cut(who, whom, from_s=from_s, until_s=from_s + silence.for_s)
 
     def stored(self, key: str) -> None:
         if self._forgets and "/jobs/" in key and key in self.store.objects and "film" in key:

@@ -241,8 +241,8 @@ class World(Script):
             fate.lost_back = self._fates.random() < settings.lost / 2
             if what in DOUBLED and self._fates.random() < settings.doubled:
                 fate.doubled_s = self._fates.choice((0.01, 1, 30))
-        fate.there_s += self.delay_s(who, what, "there")
-        fate.back_s += self.delay_s(who, what, "back")
+        if what == "beat":
+            self.falls_silent(who, fate)
         fate.lost_there = self.loses(what, "there") or fate.lost_there
         fate.lost_back = (not fate.lost_there and self.loses(what, "back")) or fate.lost_back
         return fate

@@ -38,7 +38,7 @@ class Zombies:
         """All that it does."""
         kinds = [self.stopped]
         if self._settings.mode is Mode.FLEET:
-            kinds += [self.cut_off, self.unread]
+            kinds += [self.silent, self.unread]
         for kind in kinds:
             if self._chance.random() < SHARE or kind.__name__ in self._sure:
                 yield from kind()
@@ -51,16 +51,13 @@ class Zombies:
             after_s = self._chance.choice((0.1, 0.5, 3))
             yield Act("outlive", {**args, "after_s": after_s, "for_s": round(self._waits_s + OVER_S, 2)})
 
-    def cut_off(self) -> Iterator[Act]:
-        """From whoever could tell it; and what it hears of its last heartbeats comes late."""
-        name, from_s = self._worker(), self._moment_s()
-        until_s = round(from_s + self._waits_s + self._chance.uniform(0, OVER_S), 2)
-        for whom in ("broker", "orchestrator"):
-            yield Act("cut", {"who": name, "whom": whom, "from_s": from_s, "until_s": until_s})
-        by_s = round(self._heartbeat_s * self._chance.uniform(0.25, 0.48), 2)
-        since_s = max(0.0, round(from_s - self._heartbeat_s, 3))
-        late = {"who": name, "what": "beat", "way": "back", "by_s": by_s, "from_s": since_s, "until_s": from_s}
-        yield Act("delay", late)
+    def silent(self) -> Iterator[Act]:
+        """Off the network, when the last that it has heard came late."""
+        by_s = round(self._heartbeat_s * self._chance.uniform(0.1, 0.48), 2)
+        for_s = round(self._waits_s + self._chance.uniform(0, OVER_S), 2)
+        yield Act(
+            "fall_silent", {"name": self._worker(), "nth": self._chance.randint(1, 4), "by_s": by_s, "for_s": for_s}
+        )
 
     def unread(self) -> Iterator[Act]:
         """The orchestrator is behind with what the broker has confirmed, perhaps just when a dead one's lease ends."""
