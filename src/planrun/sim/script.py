@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
 from planrun.sim.actor import Actor, Crash, Hardware
 from planrun.sim.broker import Broker
@@ -62,6 +63,10 @@ class Script:
 
     def say(self, who: str, what: str) -> None:
         """Into the trace."""
+        raise NotImplementedError
+
+    def chance_of(self, name: str) -> Random:
+        """A stream of chance of its own."""
         raise NotImplementedError
 
     def at(self, at_s: float, act: Callable[[], None]) -> None:

@@ -26,6 +26,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import apsw
+
 from planrun import trip
 from planrun.client.answer import Answer
 from planrun.config import place_of
@@ -34,13 +36,13 @@ from planrun.ledger.contract import Ledger
 from planrun.sim.actor import Hardware
 from planrun.sim.broker import Broker
 from planrun.sim.checks import Checks, Violation
+from planrun.sim.disasters import Disasters
 from planrun.sim.disk import Disk, scratch
 from planrun.sim.fleet import Hub
 from planrun.sim.loop import SimLoop, Stuck
 from planrun.sim.machines import App, BoxWorker, Machine, Receiver, Worker
 from planrun.sim.net import Fate, Net
 from planrun.sim.remote import FleetApp, FleetWorker
-from planrun.sim.script import Script
 from planrun.sim.settings import Mode, Settings
 from planrun.sim.store import SimStore
 from planrun.sim.trace import Line, Trace
@@ -52,7 +54,7 @@ DOUBLED = ("offer", "tell", "deliver", "beat", "answer", "settle", "release", "g
 DRIFT_MAX = 0.0005  # 500 ppm: what a clock that is disciplined may differ in its rate
 
 
-class World(Script):
+class World(Disasters):
     """Attributes:
     settings: What it is made of.
     machines: Its parties by name.
@@ -134,6 +136,7 @@ class World(Script):
         gc.disable()  # whose `finally` runs when must not depend on how much memory was asked for
         logging.disable(logging.CRITICAL)
         trip.watch(self.at_trip)
+        apsw.connection_hooks.append(self._opened)
         for name in sorted(self.machines):
             self.machines[name].start()
         return self
@@ -141,6 +144,7 @@ class World(Script):
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         trip.watch(None)
         self._close()
+        apsw.connection_hooks.remove(self._opened)
         logging.disable(logging.NOTSET)
         if self._gc_was_on:
             gc.enable()
@@ -215,6 +219,9 @@ class World(Script):
         return machine.supervisor is not None and machine.supervisor.keeper.trusts(token)
 
     # --- inside ---
+
+    def _opened(self, connection: apsw.Connection) -> None:
+        self.disk.opened(connection)
 
     def _who(self) -> str:
         return self.loop.current.name
