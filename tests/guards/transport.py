@@ -7,6 +7,7 @@ from .rules import contract
 
 KEEPER = "worker/keeper.py"
 TAKING = "worker/taking.py"
+FOLLOWING = "tests/transport/test_following.py"
 LOST_REPLY = (
     "tests/worker/test_taking.py"
     "::test_a_grant_whose_reply_got_lost_is_asked_for_by_the_same_name_while_its_lease_may_run"
@@ -28,6 +29,20 @@ def fault(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 
 TRANSPORT = [
+    Fence(
+        "a worker looks where its fleet is when its broker is lost",
+        "transport/following.py",
+        "self._end = opening(at, self._lost.set)",
+        "self._end = opening(at, lambda: None)",
+        (f"{FOLLOWING}::test_a_worker_whose_broker_is_lost_looks_at_once_where_its_fleet_is",),
+    ),
+    Fence(
+        "a worker leaves a broker that its fleet has left",
+        "transport/following.py",
+        "async with asyncio.timeout(self._every_s):",
+        "async with asyncio.timeout(None):",
+        (f"{FOLLOWING}::test_a_broker_that_still_answers_keeps_no_worker_whose_fleet_has_left_it",),
+    ),
     Fence(
         "what repeats is not logged each time",
         "complaints.py",

@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from planrun.client.answer import Answer
 from planrun.core.errors import PlanrunError
 from planrun.core.messages import CancelReply
+from planrun.sim.findings import Counts, JobRow, Violation
 from planrun.sim.settings import Mode, Order
 
 if TYPE_CHECKING:
@@ -35,52 +36,6 @@ _RESULT = "SELECT attempt, token, status, outputs, value, error FROM result WHER
 _EVENTS = "SELECT id, job_id, what, attempt, who, detail FROM event WHERE id > ? ORDER BY id"
 
 
-class Violation(NamedTuple):
-    """Attributes:
-    rule: Such as `S2`.
-    """
-
-    rule: str
-    what: str
-    at_s: float
-
-    def __str__(self) -> str:
-        return f"{self.rule} at {self.at_s:.3f} s: {self.what}"
-
-
-class _Job(NamedTuple):
-    state: str
-    attempt: int
-    token: int | None
-    failures: int
-    max_attempts: int
-    losses: int
-    max_losses: int
-    handbacks: int
-    max_handbacks: int
-    closing: int
-    incarnation: str | None
-
-
-@dataclass
-class Counts:
-    """What a history was made of."""
-
-    commits: int = 0
-    jobs: int = 0
-    grants: int = 0
-    losses: int = 0
-    failures: int = 0
-    handbacks: int = 0
-    refused: int = 0
-    messages: int = 0
-    repeats: int = 0
-    beliefs: int = 0  # S10: a lease ended while its holder still trusted itself
-
-    def as_dict(self) -> dict[str, int]:
-        return asdict(self)
-
-
 @dataclass
 class Checks:
     """Attributes:
@@ -93,7 +48,7 @@ class Checks:
     violations: list[Violation] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     visible: dict[str, str] = field(default_factory=dict)
-    _jobs: dict[str, _Job] = field(default_factory=dict)
+    _jobs: dict[str, JobRow] = field(default_factory=dict)
     _tokens: dict[int, tuple[str, int]] = field(default_factory=dict)
     _outcomes: dict[tuple[str, int], str | None] = field(default_factory=dict)
     _results: dict[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -104,6 +59,7 @@ class Checks:
     _canceled: dict[str, bool] = field(default_factory=dict)
     _forgotten: dict[str, tuple[Any, ...] | None] = field(default_factory=dict)  # by a restore; with what was settled
     _adopted: set[str] = field(default_factory=set)
+    _lost: set[tuple[str, int, str, int]] = field(default_factory=set)
     _event: int = 0
     _reader: apsw.Connection | None = None
 
@@ -119,15 +75,19 @@ class Checks:
             self.counts.refused += what == "refused"
             if what == "adopted":
                 self._adopted.add(job_id)
+            if what == "granted":
+                self.world.granted(job_id)
             by = self.world.incarnations[who].name if who in self.world.incarnations else who
             text = f"{what}{f' ({detail})' if detail else ''}{f' by {by}' if by else ''}"
             self.world.say("ledger", text, job=job_id, attempt=attempt)
         for job_id in sorted(names):
             row = self._rows(_JOB, job_id)
             if row:
-                self._job(job_id, _Job(*row[0]))
+                self._job(job_id, JobRow(*row[0]))
             elif job_id in self._jobs:
                 self._say("S14", f"job {job_id} is gone")
+        for each in sorted(self._lost):
+            self._believed(*each)
 
     def restored(self) -> None:
         """The ledger is an older one now. What anybody was told stays said, and tokens that were granted stay used.
@@ -146,10 +106,11 @@ class Checks:
         self._canceled = {job_id: was for job_id, was in self._canceled.items() if job_id in said}
         self._jobs.clear()
         self._outcomes.clear()
+        self._lost.clear()
         [(last,)] = self._rows("SELECT coalesce(max(id), 0) FROM event")
         self._event = last
         for job_id in sorted(self._ids()):
-            self._job(job_id, _Job(*self._rows(_JOB, job_id)[0]))
+            self._job(job_id, JobRow(*self._rows(_JOB, job_id)[0]))
 
     def stored(self, key: str) -> None:
         """An object was written or removed."""
@@ -196,7 +157,7 @@ class Checks:
         if before != job_id:
             self._say("S14", f"call {order.name} is job {before}, and job {job_id}")
         if rows:
-            self._job(job_id, _Job(*rows[0]))
+            self._job(job_id, JobRow(*rows[0]))
         else:
             self._say("S14", f"job {job_id} was accepted, and is not in the ledger")
 
@@ -229,7 +190,7 @@ class Checks:
 
     # --- inside ---
 
-    def _job(self, job_id: str, now: _Job) -> None:
+    def _job(self, job_id: str, now: JobRow) -> None:
         before = self._jobs.get(job_id)
         self._jobs[job_id] = now
         if before is None:
@@ -269,19 +230,23 @@ class Checks:
                 self.counts.handbacks += outcome == "released"
                 if outcome == "lost":
                     self.counts.losses += 1
-                    self._believed(job_id, attempt, incarnation, token)
+                    self._lost.add((job_id, attempt, incarnation, token))
 
     def _believed(self, job_id: str, attempt: int, incarnation: str, token: int) -> None:
         """S10 supposes clocks that run. Where one stood still, it is counted, and nothing hangs on it."""
         world = self.world
+        lost = job_id, attempt, incarnation, token
         if not world.trusts_itself(incarnation, token):
+            if not world.holds(incarnation, token):
+                self._lost.discard(lost)
             return
+        self._lost.discard(lost)  # said once
         self.counts.beliefs += 1
         if not world.clocks_stood:
             holder = world.incarnations[incarnation].name
             self._say("S10", f"job {job_id} attempt {attempt} was taken from {holder}, which still trusts itself")
 
-    def _result(self, job_id: str, before: _Job | None, now: _Job) -> None:
+    def _result(self, job_id: str, before: JobRow | None, now: JobRow) -> None:
         rows = self._rows(_RESULT, job_id)
         if not rows:
             if now.state == "finished":

@@ -9,11 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from planrun.core.life import Outcome
 from planrun.sim.jobs import Deed
+from planrun.sim.script import Act
 from planrun.sim.settings import Mode, Order, Settings, deeds
+from planrun.sim.zombies import Zombies
 
 BOX_TRIPS = (
     "grant:asking",
@@ -47,16 +48,6 @@ WORDS = (
     "submit", "grant_first", "settle", "standing", "release", "checkpoint", "renew", "stopped", "register", "cancel",
     "offer", "beat", "mark", "tell", "deliver", "answer", "begin epoch",
 )  # fmt: skip
-
-
-class Act(NamedTuple):
-    """One line of a script: a method of `World`, and what it is called with."""
-
-    verb: str
-    args: dict[str, Any]
-
-    def __str__(self) -> str:
-        return f"{self.verb}({', '.join(f'{name}={value!r}' for name, value in self.args.items())})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +103,7 @@ class Draw:
             end_s=self.honest_s + 1500,
         )
         acts = [act for kind in self._kinds() for act in kind()]
+        acts += Zombies(self.seed, settings).acts()
         acts += self._disasters(settings.strict)
         return Plan(self.seed, settings, tuple(acts), table)
 

@@ -35,9 +35,10 @@ from planrun.core.names import job_id_of, token_shown
 from planrun.ledger.contract import Ledger
 from planrun.sim.actor import Hardware
 from planrun.sim.broker import Broker
-from planrun.sim.checks import Checks, Violation
+from planrun.sim.checks import Checks
 from planrun.sim.disasters import Disasters
 from planrun.sim.disk import Disk, scratch
+from planrun.sim.findings import Violation
 from planrun.sim.fleet import Hub
 from planrun.sim.loop import SimLoop, Stuck
 from planrun.sim.machines import App, BoxWorker, Machine, Receiver, Worker
@@ -46,6 +47,7 @@ from planrun.sim.remote import FleetApp, FleetWorker
 from planrun.sim.settings import Mode, Settings
 from planrun.sim.store import SimStore
 from planrun.sim.trace import Line, Trace
+from planrun.worker.keeper import Keeper
 
 REST_S = 5.0  # it is looked so long whether anything still happens once all has ended
 COLLECTED_S = 35.0  # once files of lost attempts may go, they have gone after so long, and what came late with them
@@ -213,15 +215,24 @@ class World(Disasters):
 
     def trusts_itself(self, incarnation: str, token: int) -> bool:
         """Does the holder of that lease believe that it still has it?"""
-        machine = self.incarnations.get(incarnation)
-        if machine is None or machine.actor is None or machine.incarnation != incarnation:
-            return False
-        return machine.supervisor is not None and machine.supervisor.keeper.trusts(token)
+        keeper = self._keeper(incarnation)
+        return keeper is not None and keeper.trusts(token)
+
+    def holds(self, incarnation: str, token: int) -> bool:
+        """Is somebody there who has not heard that this lease is over?"""
+        keeper = self._keeper(incarnation)
+        return keeper is not None and any(lease.token == token for lease in keeper.leases)
 
     # --- inside ---
 
     def _opened(self, connection: apsw.Connection) -> None:
         self.disk.opened(connection)
+
+    def _keeper(self, incarnation: str) -> Keeper | None:
+        machine = self.incarnations.get(incarnation)
+        if machine is None or machine.actor is None or machine.incarnation != incarnation or machine.supervisor is None:
+            return None
+        return machine.supervisor.keeper
 
     def _who(self) -> str:
         return self.loop.current.name
@@ -238,6 +249,8 @@ class World(Disasters):
             fate.lost_back = self._fates.random() < settings.lost / 2
             if what in DOUBLED and self._fates.random() < settings.doubled:
                 fate.doubled_s = self._fates.choice((0.01, 1, 30))
+        fate.there_s += self.delay_s(who, what, "there")
+        fate.back_s += self.delay_s(who, what, "back")
         fate.lost_there = self.loses(what, "there") or fate.lost_there
         fate.lost_back = (not fate.lost_there and self.loses(what, "back")) or fate.lost_back
         return fate

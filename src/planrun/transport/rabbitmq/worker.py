@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from aiormq import Channel
@@ -45,12 +45,12 @@ class RabbitWorker:
         *,
         incarnation: str,
         lane: str,
-        moved: Callable[[], Awaitable[str]] | None = None,
+        lost: Callable[[], None] | None = None,
         slot_wait_s: float = SLOT_WAIT_S,
     ) -> None:
         """
         Args:
-            moved: As in `Link`.
+            lost: As in `Link`.
             slot_wait_s: How long an offer may be held here, unacknowledged; far below the broker's own patience.
         """
         self._topology = broker.topology
@@ -58,8 +58,8 @@ class RabbitWorker:
         self._clock = clock
         self._lane = self._topology.offers(lane)
         self._control = self._topology.control(incarnation)
-        self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes", moved=moved)
-        self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes", moved=moved), clock)
+        self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes", lost=lost)
+        self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes", lost=lost), clock)
         self._news = asyncio.Event()
         self._complaints = Complaints(log, clock)
         self._intake = Intake(
