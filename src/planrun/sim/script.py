@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 from typing import Any, NamedTuple
 
 from planrun.sim.actor import Actor, Crash, Hardware
@@ -100,7 +100,7 @@ class Script:
         """Into the trace."""
         raise NotImplementedError
 
-    def chance_of(self, name: str) -> Random:
+    def chance_of(self, name: str) -> random.Random:
         """A stream of chance of its own."""
         raise NotImplementedError
 
