@@ -362,12 +362,11 @@ class Story(World):
 
     def lying(self) -> list[Offer]:
         """Offers that lie in a lane of a fleet, or in a worker's hands."""
-        held = [offer for end in self.broker._workers for offer in end._in_hand.values()]
-        return [*(offer for lane in self.broker.lanes.values() for offer in lane), *held]
+        return self.broker.lying()
 
     def held_longest_s(self) -> float:
         """How long a worker holds an offer by now, as far as this was looked at before."""
-        held = {(end.incarnation, tag) for end in self.broker._workers for tag in end._in_hand}
+        held = {(end.incarnation, tag) for end in self.broker._workers for tag in end.in_hand}
         self._held_since_s = {key: self._held_since_s.get(key, self.loop.now_s) for key in held}
         return max((self.loop.now_s - since_s for since_s in self._held_since_s.values()), default=0.0)
 

@@ -230,7 +230,7 @@ def test_g10_offers_that_a_broker_has_lost_are_made_again(seed: int) -> None:
 
         assert [story.job(f"job-{n}") for n in (1, 2, 3)] == [FINISHED] * 3
         assert sorted(start.n for start in story.starts) == [1, 2, 3]
-        assert len(story.sent) == 6
+        assert 6 <= len(story.sent) <= 7  # what is in hand, and not granted yet, lies nowhere: it may be made once more
 
 
 # --- what is done twice, late, or meanwhile ---

@@ -145,7 +145,7 @@ class World(Disasters):
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         trip.watch(None)
-        self._close()
+        self.close()
         apsw.connection_hooks.remove(self._opened)
         logging.disable(logging.NOTSET)
         if self._gc_was_on:
@@ -255,7 +255,8 @@ class World(Disasters):
         fate.lost_back = (not fate.lost_there and self.loses(what, "back")) or fate.lost_back
         return fate
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End whoever is there, and remove what they left."""
         self.checks.close()
         janitor = self.loop.world
         for actor in [*self.loop.actors]:
