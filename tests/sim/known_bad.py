@@ -290,24 +290,28 @@ BUILDS = (
         "commits that are answered before they are on the disk",
         "S",
         (("ledger/sqlite/database.py", 'pragma("synchronous", "full")', 'pragma("synchronous", "normal")'),),
+        sure=("cut_power",),
     ),
     Build(
         "restored, and tokens know of no generation",
         "S4",
         ((HOLDING, 'token_of(row["generation"], row["n"])', 'token_of(1, row["n"])'),),
         "fleet",
+        sure=("restore",),
     ),
     Build(
         "restored, and no answer stands in the store",
         ("S", "L"),
         ((f"{SQL}/end_running.sql", STRICT, "0"), (f"{SQL}/end_queued.sql", STRICT, "0")),
         "fleet",
+        sure=("restore",),
     ),
     Build(
         "restored, and nobody notices",
         "S",
         (("orchestrator/generations.py", "problem = why_not(history, known)", 'problem = ""'),),
         "fleet",
+        sure=("restore",),
     ),
 )
 

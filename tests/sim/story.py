@@ -259,7 +259,7 @@ class Story(World):
         self.checks.violations.clear()
         return found
 
-    def cut_power(self, name: str) -> None:
+    def cut_power_now(self, name: str) -> None:
         """The machine that has the ledger goes dark, this very moment, and is booted again.
 
         A commit that need not reach the disk before it is answered is lost then, and all that came after it.
@@ -272,11 +272,6 @@ class Story(World):
         self._reboot(self.machines[name].hardware)
         self.say("disk", f"has lost {lost} commits")
         self.put_back(copies[len(copies) - 1 - lost])
-
-    def put_back(self, copy: Copy) -> None:
-        """The ledger's file is another one now; nobody who lives has it open."""
-        self.disk.put_back(copy)
-        self.checks.close()
 
     def fail_over(self, copy: Copy) -> None:
         """Another orchestrator recovers a copy of the ledger, and all words go to it. The old one lives, and has its

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -98,6 +99,10 @@ class Script:
 
     def say(self, who: str, what: str) -> None:
         """Into the trace."""
+        raise NotImplementedError
+
+    def chance_of(self, name: str) -> random.Random:
+        """A stream of chance of its own."""
         raise NotImplementedError
 
     def at(self, at_s: float, act: Callable[[], object]) -> None:

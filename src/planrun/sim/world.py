@@ -26,21 +26,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import apsw
+
 from planrun import trip
 from planrun.client.answer import Answer
 from planrun.config import place_of
 from planrun.core.names import job_id_of, token_shown
 from planrun.ledger.contract import Ledger
-from planrun.sim.actor import Hardware
+from planrun.sim.actor import Actor, Hardware
 from planrun.sim.broker import Broker
-from planrun.sim.checks import Checks, Violation
+from planrun.sim.checks import Checks
+from planrun.sim.disasters import Disasters
 from planrun.sim.disk import Disk, scratch
+from planrun.sim.findings import Violation
 from planrun.sim.fleet import Hub
+from planrun.sim.jobs import SimProcess
 from planrun.sim.loop import SimLoop, Stuck
 from planrun.sim.machines import App, BoxWorker, Machine, Receiver, Worker
 from planrun.sim.net import Fate, Net
 from planrun.sim.remote import FleetApp, FleetWorker
-from planrun.sim.script import Script
 from planrun.sim.settings import Mode, Settings
 from planrun.sim.store import SimStore
 from planrun.sim.trace import Line, Trace
@@ -48,12 +52,13 @@ from planrun.worker.keeper import Keeper
 
 REST_S = 5.0  # it is looked so long whether anything still happens once all has ended
 COLLECTED_S = 35.0  # once files of lost attempts may go, they have gone after so long, and what came late with them
+STOPPED_S = 40.0  # and a lease: so long after a job's end its process is told to stop, given time for it, and killed
 LOOK_S = 0.5
 DOUBLED = ("offer", "tell", "deliver", "beat", "answer", "settle", "release", "grant_first", "renew", "submit")
 DRIFT_MAX = 0.0005  # 500 ppm: what a clock that is disciplined may differ in its rate
 
 
-class World(Script):
+class World(Disasters):
     """Attributes:
     settings: What it is made of.
     machines: Its parties by name.
@@ -88,6 +93,7 @@ class World(Script):
         self.incarnations: dict[str, Worker] = {}
         self.machines: dict[str, Machine] = {}
         self._runs = 0
+        self._processes: list[tuple[str, SimProcess, Actor]] = []
         self.store = SimStore(self.loop)
         self.store.on_write = self.stored
         self.store.upload_s = lambda: self._between(self.settings.upload_s)
@@ -135,6 +141,7 @@ class World(Script):
         gc.disable()  # whose `finally` runs when must not depend on how much memory was asked for
         logging.disable(logging.CRITICAL)
         trip.watch(self.at_trip)
+        apsw.connection_hooks.append(self._opened)
         for name in sorted(self.machines):
             self.machines[name].start()
         return self
@@ -142,6 +149,7 @@ class World(Script):
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         trip.watch(None)
         self.close()
+        apsw.connection_hooks.remove(self._opened)
         logging.disable(logging.NOTSET)
         if self._gc_was_on:
             gc.enable()
@@ -159,6 +167,10 @@ class World(Script):
         self._until(lambda: self.loop.now_s >= rest_s, by_s=rest_s)
         if not self.checks.violations:
             self.checks.at_end()
+        if not self.checks.violations:
+            stopped_s = self.loop.now_s + settings.lease_s + STOPPED_S
+            self._until(lambda: not self.running() or self.loop.now_s >= stopped_s, by_s=stopped_s)
+            self.checks.stopped_at_end(self.running())
         if settings.is_cleaned and not self.wall_stepped and not self.checks.violations:
             gone_s = self.loop.now_s + settings.gc_grace_s + COLLECTED_S
             self._until(lambda: self.loop.now_s >= gone_s, by_s=gone_s)
@@ -208,6 +220,14 @@ class World(Script):
         self._runs += 1
         return f"job {n}, attempt {attempt}, run {self._runs}".encode()
 
+    def began(self, job_id: str, process: SimProcess) -> None:
+        """A worker has a job process."""
+        self._processes.append((job_id, process, self.loop.current))
+
+    def running(self) -> list[str]:
+        """Jobs whose code runs somewhere. It dies with its worker."""
+        return [job_id for job_id, process, worker in self._processes if process.runs and not worker.is_dead]
+
     def trusts_itself(self, incarnation: str, token: int) -> bool:
         """Does the holder of that lease believe that it still has it?"""
         keeper = self._keeper(incarnation)
@@ -219,6 +239,9 @@ class World(Script):
         return keeper is not None and any(lease.token == token for lease in keeper.leases)
 
     # --- inside ---
+
+    def _opened(self, connection: apsw.Connection) -> None:
+        self.disk.opened(connection)
 
     def _keeper(self, incarnation: str) -> Keeper | None:
         machine = self.incarnations.get(incarnation)
