@@ -26,7 +26,7 @@ from tests.guards.copies import Copy
 from tests.guards.fences import Fence
 
 SEEDS_MAX = 2_000
-SEEDS_OF_ECONOMY = 200
+SEEDS_OF_ECONOMY = 100
 AT_ONCE = 2
 HUNT = Path(__file__).with_name("hunt.py")
 REPORT = Path(__file__).parents[2] / "build" / "known_bad.md"
