@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from tests.guards.copies import SOURCE
-from tests.sim.known_bad import BUILDS, Build, look_at
+from tests.sim.bad_builds import BUILDS, Build
+from tests.sim.known_bad import look_at
 
 OFTEN = (
     "the same attempt again",
