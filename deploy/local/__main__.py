@@ -5,6 +5,7 @@ Writes down in this folder what an orchestrator has to have in its environment. 
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import signal
 import sys
@@ -19,6 +20,7 @@ FILE = Path("services.env")
 
 
 def main() -> int:
+    argparse.ArgumentParser(prog="python -m deploy.local", description=__doc__).parse_args()
     if not is_installed():
         print(f"no RabbitMQ on this machine; on Debian or Ubuntu: apt-get install {NEEDS}", file=sys.stderr)
         return 5

@@ -8,15 +8,36 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from planrun.core.errors import Unroutable
-from planrun.core.flows import Marker, Notice
+from planrun.core.flows import Marker, Notice, lane_of
 from planrun.core.messages import Lease, Message, RenewRequest, Standing
 from planrun.core.offers import Offer
 from planrun.transport.contract import FleetTransport, WorkerTransport
 
-from .transport_contract import a_beat, next_of, soon, soon_about_a_lease
+from .actors import Actors, a_worker
+from .transport_contract import Fleet, a_beat, next_of, soon, soon_about_a_lease
 
 LANE = "lane-a"
+LANE_OF_ALL = lane_of(a_worker("w1"))
 Join = Callable[[str, str], Awaitable[WorkerTransport]]
+
+
+class Brokered(Fleet):
+    """The orchestrator's half in short: what arrives goes into the ledger."""
+
+    def __init__(self, they: Actors, transport: FleetTransport) -> None:
+        super().__init__(they)
+        self.transport = transport
+
+    async def pass_on(self, offer: Offer) -> None:
+        await self.transport.send_offer(LANE_OF_ALL, offer)
+
+    async def tell(self, incarnation: str, notice: Notice) -> None:
+        await self.transport.tell(incarnation, notice)
+
+    async def take_beats_in(self) -> None:
+        for message in await self.transport.beats(timeout_s=10):
+            if isinstance(message, RenewRequest):
+                await self.they.ledger.renew(message)
 
 
 class Inbox:

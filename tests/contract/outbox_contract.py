@@ -192,6 +192,28 @@ class OutboxContract(LedgerContract):
         assert not await ledger.park(f"result:{lease.job_id}:webhook:https://a.example", detail="")
         assert len(await they.bodies()) == 1
 
+    async def test_what_is_sent_in_vain_is_counted_with_the_oldest_from_the_third_try_on(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        jobs = []
+        for n in range(2):
+            jobs.append((await they.submit(request_id=f"r{n}", subscribers=("webhook:http://127.0.0.1/x",))).job_id)
+            await they.cancel(jobs[-1])
+            clock.advance(1)
+        seen = []
+        for _ in range(3):
+            seen.append(await ledger.owed())
+            clock.advance(600)
+            await they.bodies()
+
+        owed = await ledger.owed()
+        assert (seen, owed is not None) == ([None] * 3, True)
+        assert owed is not None
+        assert (owed.answers, owed.job_id, owed.route, owed.tries) == (2, jobs[0], "webhook:http://127.0.0.1/x", 3)
+        for msg_id in [f"result:{job}:webhook:http://127.0.0.1/x" for job in jobs]:
+            await ledger.confirm(msg_id)
+        assert await ledger.owed() is None
+
     async def test_a_moved_wall_clock_holds_no_message_back(
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:

@@ -38,10 +38,25 @@ class SubmitContract(LedgerContract):
         await they.cancel(old)
 
         first = await they.submit(key="k", retry_of=old)
+        await they.cancel(first.job_id)
+        await they.submit(key="k")
         second = await they.submit(key="k", retry_of=old, content="other")
 
         assert (first.disposition, second.disposition) == ("new", "new")
         assert ((await they.row(first.job_id)).key, (await they.row(second.job_id)).key) == ("k", None)
+
+    async def test_a_job_whose_retry_is_open_is_not_retried_again(self, they: Actors, ledger: Ledger) -> None:
+        old = (await they.submit()).job_id
+        await they.cancel(old)
+        retry = (await they.submit(request_id="again", retry_of=old)).job_id
+
+        with pytest.raises(Conflict, match=f"job {retry} is queued") as caught:
+            await they.submit(retry_of=old)
+        assert caught.value.job_id == retry
+        assert (await they.submit(request_id="again", retry_of=old)).disposition == "repeated"
+
+        await they.cancel(retry)
+        assert (await they.submit(retry_of=old)).disposition == "new"
 
     async def test_a_retry_stands_in_the_history_of_both_jobs_with_who_and_why(
         self, they: Actors, ledger: Ledger

@@ -10,10 +10,7 @@ import pytest
 
 from deploy.local.rabbitmq import NEEDS, RabbitMQ
 from planrun.clock import SystemClock
-from planrun.core.flows import Notice, lane_of
-from planrun.core.messages import RenewRequest
 from planrun.core.names import digest
-from planrun.core.offers import Offer
 from planrun.ledger.contract import Ledger
 from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.rabbitmq.address import Broker, broker_at
@@ -23,8 +20,8 @@ from planrun.transport.rabbitmq.topology import Queue
 from planrun.transport.rabbitmq.worker import RabbitWorker
 from planrun.wiring import open_ledger
 
-from .actors import Actors, a_worker
-from .fleet_transport_contract import FleetTransportContract, Inbox, Join
+from .actors import Actors
+from .fleet_transport_contract import LANE_OF_ALL, Brokered, FleetTransportContract, Inbox, Join
 from .manual_clock import ManualClock
 from .transport_contract import Fleet, TransportContract
 
@@ -41,28 +38,13 @@ async def join_broker(broker: Broker, ledger: Ledger, incarnation: str, lane: st
     return worker
 
 
-class Rabbit(Fleet):
-    """The orchestrator's half in short: what arrives goes into the ledger."""
-
+class Rabbit(Brokered):
     def __init__(self, they: Actors, broker: Broker) -> None:
-        super().__init__(they)
+        super().__init__(they, RabbitFleet(broker, SystemClock.open_system(), generation=1))
         self.broker = broker
-        self.transport: FleetTransport = RabbitFleet(broker, SystemClock.open_system(), generation=1)
 
     async def join(self, incarnation: str) -> WorkerTransport:
-        lane = lane_of(a_worker(incarnation))
-        return await join_broker(self.broker, self.they.ledger, incarnation, lane)
-
-    async def pass_on(self, offer: Offer) -> None:
-        await self.transport.send_offer(lane_of(a_worker("w1")), offer)
-
-    async def tell(self, incarnation: str, notice: Notice) -> None:
-        await self.transport.tell(incarnation, notice)
-
-    async def take_beats_in(self) -> None:
-        for message in await self.transport.beats(timeout_s=10):
-            if isinstance(message, RenewRequest):
-                await self.they.ledger.renew(message)
+        return await join_broker(self.broker, self.they.ledger, incarnation, LANE_OF_ALL)
 
 
 class RabbitInbox(Inbox):

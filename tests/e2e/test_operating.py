@@ -19,12 +19,17 @@ def test_retry_says_the_new_id_and_names_the_key_that_another_job_holds(planrun:
     open_yet, _, why_not = planrun("retry", "r1")
     planrun("cancel", "r1")
     status, first, _ = planrun("retry", "r1", "--who", "ann", "--why", "again")
+    twice, _, refusal = planrun("retry", "r1")
+    planrun("cancel", first.strip())
+    planrun("submit", "preview", "--key", "k", "x=1")
     _, second, hint = planrun("retry", "r1")
 
     assert (open_yet, "cancel it first" in why_not, planrun("retry", "nowhere")[0]) == (Exit.USAGE, True, Exit.UNKNOWN)
     assert (status, first != second, "key" in hint) == (Exit.FINISHED, True, True)
+    assert (twice, first.strip() in refusal) == (Exit.USAGE, True)
     assert strict_json(planrun("show", first.strip(), "--json")[1])["key"] == "k"
     assert first.strip() in planrun("events", "r1")[1]
+    planrun("cancel", second.strip())
     assert [line.get("exit") for line in strict_json(planrun("retry", "r1", "nowhere", "--json")[1])] == [None, 6]
 
 
@@ -198,3 +203,15 @@ def test_a_public_name_has_the_file_of_the_latest_job_and_the_message_comes_afte
         eventually(lambda: not strict_json(planrun("show", job_id.strip(), "--json")[1])["undelivered"])
     for wrong in ("../outside", "/etc/passwd", "a//b", ".hidden", "a=b/c"):
         assert planrun("submit", "preview", "--publish", wrong)[0] == Exit.USAGE, wrong
+
+
+def test_check_counts_the_answers_that_nobody_takes(planrun: Planrun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planrun.ledger.verbs.reading.VAIN_TRIES", 0)
+    planrun("submit", "preview", "--request-id", "r1", "--notify", "command:false")
+    well = planrun("check")
+    planrun("cancel", "r1")
+    status, out, _ = planrun("check")
+
+    assert (well[0], status) == (Exit.FINISHED, Exit.FAILED)
+    assert "wrong: 1 answer is sent in vain, the oldest, of job " in out
+    assert strict_json(planrun("check", "--json")[1])["owed in vain"]["route"] == "command:false"

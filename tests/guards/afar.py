@@ -15,6 +15,12 @@ def afar(name: str, old: str, new: str, test: str, *, file: str = "ledger/remote
 
 AFAR = [
     afar(
+        "what is cut off is given up before a slow answer is",
+        "limits=limits, socket_options=SOCKET_OPTIONS)",
+        "limits=limits)",
+        "test_a_connection_that_is_cut_is_given_up_before_a_slow_answer_is",
+    ),
+    afar(
         "a cancel whose reply got lost is not asked for again",
         "(question.repeatable and silence.is_quick)",
         "silence.is_quick",

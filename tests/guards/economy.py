@@ -9,6 +9,9 @@ from __future__ import annotations
 TWICE = "work: two run the job for a while, one of them in vain"
 URGENT = "time: of who is more urgent"
 WASTED = {
+    "what is cut off is given up before a slow answer is": "time: some seconds of every worker that was cut off",
+    "a worker looks where its fleet is when its broker is lost": "time: half a lease until it is offered jobs again",
+    "a job whose retry is open is not retried again": "work: two who retry the same job run it twice",
     "what a job prints before its guardian attends waits for that": "lines of its log",
     "a lock from outside does not hold the loop up": "time: of what else the worker has to do",
     "another process's turn does not hold the loop up": "time: of what else the worker has to do",

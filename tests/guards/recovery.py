@@ -136,6 +136,11 @@ RECOVERY = [
         "TestRecovery::test_a_ledger_without_an_orchestrator_seals_nothing_and_suspects_nobody",
     ),
     orchestrator(
+        "who says that it is an older copy gets a new generation",
+        "generations", "if recover or not history.owner", "if problem or not history.owner",
+        f"{GENERATIONS}::test_who_says_recover_gets_a_new_generation_also_where_nothing_shows_that_it_is_an_older_copy",
+    ),
+    orchestrator(
         "a generation without seals is followed by one with them",
         "generations", " or not history.sealed", "",
         f"{GENERATIONS}::test_a_generation_that_an_older_version_took_is_followed_by_one_with_seals",

@@ -7,6 +7,7 @@ from .rules import contract
 
 KEEPER = "worker/keeper.py"
 TAKING = "worker/taking.py"
+FOLLOWING = "tests/transport/test_following.py"
 LOST_REPLY = (
     "tests/worker/test_taking.py"
     "::test_a_grant_whose_reply_got_lost_is_asked_for_by_the_same_name_while_its_lease_may_run"
@@ -19,7 +20,7 @@ def keeper(name: str, old: str, new: str, test: str) -> Fence:
 
 def order(name: str, file: str, old: str, new: str, test: str) -> Fence:
     """In which order a broker is told things."""
-    return Fence(name, f"transport/rabbitmq/{file}.py", old, new, (f"tests/transport/test_order.py::{test}",))
+    return Fence(name, f"transport/{file}.py", old, new, (f"tests/transport/test_order.py::{test}",))
 
 
 def fault(name: str, file: str, old: str, new: str, test: str) -> Fence:
@@ -28,6 +29,20 @@ def fault(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 
 TRANSPORT = [
+    Fence(
+        "a worker looks where its fleet is when its broker is lost",
+        "transport/following.py",
+        "self._end = opening(at, self._lost.set)",
+        "self._end = opening(at, lambda: None)",
+        (f"{FOLLOWING}::test_a_worker_whose_broker_is_lost_looks_at_once_where_its_fleet_is",),
+    ),
+    Fence(
+        "a worker leaves a broker that its fleet has left",
+        "transport/following.py",
+        "async with asyncio.timeout(self._every_s):",
+        "async with asyncio.timeout(None):",
+        (f"{FOLLOWING}::test_a_broker_that_still_answers_keeps_no_worker_whose_fleet_has_left_it",),
+    ),
     Fence(
         "what repeats is not logged each time",
         "complaints.py",
@@ -49,12 +64,15 @@ TRANSPORT = [
         "",
         "TestLease::test_whoever_hears_at_the_fence_that_it_holds_does_so_for_a_whole_lease",
     ),
-    fault(
+    Fence(
         "a silent broker leaves a heartbeat time to ask the ledger",
-        "worker",
-        "timeout_s=heartbeat_ms(request.lease_ms) / 2000",
-        "timeout_s=60",
-        "test_a_frozen_broker_is_given_up_and_leaves_a_heartbeat_time_to_ask_the_ledger",
+        "transport/beating.py",
+        "silent_s = heartbeat_ms(request.lease_ms) / 2000",
+        "silent_s = 60",
+        (
+            "tests/transport/test_faults.py"
+            "::test_a_frozen_broker_is_given_up_and_leaves_a_heartbeat_time_to_ask_the_ledger",
+        ),
     ),
     order(
         "a busy worker's consumer is gone before its last acknowledgement",
@@ -66,8 +84,8 @@ TRANSPORT = [
     order(
         "what is given back does not come straight back",
         "intake",
-        '            await self._intake.rest()\n            await self._say("nack")\n',
-        '            await self._say("nack")\n',
+        "            await self._intake.rest()\n            await self._held.give_back()\n\n",
+        "            await self._held.give_back()\n\n",
         "test_before_an_offer_goes_back_nothing_is_consumed_any_more",
     ),
     order(
@@ -80,48 +98,48 @@ TRANSPORT = [
     order(
         "evidence that could not be kept is not destroyed",
         "intake",
-        'await self._say("ack" if kept else "nack")',
-        'await self._say("ack")',
+        "            if await self._held.put_aside(why):\n",
+        "            if await self._held.put_aside(why) or True:\n",
         "test_a_strange_offer_that_cannot_be_kept_goes_back",
     ),
     order(
         "heartbeats are acknowledged once they are in the ledger",
-        "fleet",
+        "rabbitmq/fleet",
         "            self._taken = batch[-1][0]\n",
         "            await self._channel.basic_ack(batch[-1][0], multiple=True)\n",
         "test_heartbeats_are_acknowledged_once_more_are_asked_for",
     ),
     order(
         "a canceled consumer of heartbeats is a break",
-        "fleet",
+        "rabbitmq/fleet",
         "        channel.on_consumer_cancel_callbacks.add(lambda _: self._break())\n",
         "",
         "test_whatever_interrupts_heartbeats_is_one_break_and_what_came_before_is_void",
     ),
     order(
         "a closed channel of heartbeats is a break",
-        "fleet",
+        "rabbitmq/fleet",
         "        channel.closing.add_done_callback(lambda _: self._break())\n",
         "",
         "test_whatever_interrupts_heartbeats_is_one_break_and_what_came_before_is_void",
     ),
     order(
         "heartbeats before a break are void",
-        "fleet",
+        "rabbitmq/fleet",
         "        if self.is_over:  # broken meanwhile\n            return ()\n",
         "",
         "test_whatever_interrupts_heartbeats_is_one_break_and_what_came_before_is_void",
     ),
     order(
         "what was returned has not arrived",
-        "sender",
+        "rabbitmq/sender",
         "                except PublishError:  # returned\n                    return False\n",
         "                except PublishError:  # returned\n                    return True\n",
         "test_what_was_returned_has_not_arrived",
     ),
     order(
         "what is sent must be routed",
-        "sender",
+        "rabbitmq/sender",
         "mandatory=True",
         "mandatory=False",
         "test_what_is_confirmed_has_arrived",

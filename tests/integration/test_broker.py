@@ -88,6 +88,24 @@ async def test_short_jobs_never_wait_behind_a_long_one_and_a_cancel_is_heard_at_
     assert boottime() - canceled_s < 5  # a heartbeat would be every two seconds; a lease is six
 
 
+async def test_workers_follow_a_fleet_that_gives_up_its_broker_and_one_that_has_one_again(fleet: Fleet) -> None:
+    """Although the broker that it had goes on answering them."""
+    first, jobs = fleet.broker, list[str]()
+    for broker, said in ((None, "to no broker"), (first, "to another broker")):
+        assert fleet.orchestrator is not None
+        fleet.orchestrator.process.terminate()
+        fleet.orchestrator.wait()
+        fleet.broker = broker
+        fleet.start_orchestrator()
+
+        async def has_followed(said: str = said) -> bool:
+            return all(f"follows its fleet {said}" in worker.text for worker in fleet.workers)
+
+        await fleet.until(has_followed, f"both say {said!r}", timeout_s=60)
+        jobs.append(await fleet.submit("nap", {"seconds": 0, "n": len(jobs)}))
+        await every_job_ended_once(fleet, jobs)
+
+
 async def test_workers_follow_a_fleet_to_another_broker_and_what_runs_goes_on(fleet: Fleet) -> None:
     running = await fleet.submit("nap", {"seconds": 20})
     await fleet.started(running, 1)

@@ -24,6 +24,7 @@ HOT = {
     "running_of": "job_holder",
     "held": "job_holder",
     "find_open_key": "job_key",
+    "open_retry": "event_job",
     "take_messages": "outbox_due",
     "garbage": "attempt_garbage",
     "all_stopped": "attempt_alive",
@@ -169,7 +170,7 @@ def test_ended_jobs_are_in_no_index_of_the_line(connection: apsw.Connection) -> 
 
 def test_no_statement_is_without_a_known_plan() -> None:
     """A new statement must be put into one of the lists above, or among those that a person waits for."""
-    asked_by_people = {"violations", "pauses", "drains", "ended", "access_tokens"}
+    asked_by_people = {"violations", "owed", "pauses", "drains", "ended", "access_tokens"}
     folder = Path(str(__import__("planrun.ledger").ledger.__file__)).parent / "sql" / "sqlite"
     names = {file.stem for file in folder.glob("*.sql")}
     inserts = {name for name in names if re.search(r"^INSERT", statement(name), re.MULTILINE)}

@@ -8,8 +8,9 @@ import re
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -32,8 +33,9 @@ from planrun.core.messages import (
 from planrun.core.problems import Problem, error_of
 from planrun.ledger.contract import Ledger
 from planrun.ledger.remote.ledger import RemoteLedger, open_remote, shifted
-from planrun.ledger.wire import BOOT_HEADER, PROTOCOL_HEADER, VERBS, reach_of
+from planrun.ledger.wire import BOOT_HEADER, PROTOCOL_HEADER, REPLY_S, VERBS, reach_of
 from planrun.storage.remote import RemoteStore
+from planrun.wiring import silence_ms
 
 pytestmark = pytest.mark.anyio
 
@@ -298,3 +300,32 @@ def test_boottimes_come_out_as_those_of_the_readers_machine() -> None:
     page, cursor = shifted(([row], 3), 1_000)
 
     assert (page[0].lease_until_ms, page[0].not_before_ms, page[0].created_at_ms, cursor) == (1_100, 0, 5, 3)
+
+
+async def test_a_connection_that_is_cut_is_given_up_before_a_slow_answer_is() -> None:
+    """By the kernel: the other one confirms what arrives, however slow whoever reads it is."""
+    async with remote(lambda path: answered(REPLY)) as (ledger, _):
+        await ledger.submit([REQUEST])
+
+        assert any(0 < ms < REPLY_S * 1000 for ms in given_up_after_ms())
+
+
+async def test_how_long_an_answer_is_owed_counts_over_all_questions_until_one_is_answered() -> None:
+    replies = iter([b"", b"", answered(REPLY)])
+    async with remote(lambda path: next(replies), wait_s=0) as (ledger, _):
+        assert silence_ms(ledger) == 0
+        with pytest.raises(LedgerUnavailable):
+            await ledger.submit([REQUEST])
+        await asyncio.sleep(0.01)
+        assert silence_ms(ledger) >= 10
+        await ledger.submit([REQUEST])
+        assert silence_ms(ledger) == 0
+
+
+def given_up_after_ms() -> list[int]:
+    """Of each TCP socket of this process: after how long without a confirmation it is given up; 0: the system's own."""
+    found = []
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError), socket.fromfd(int(path.name), socket.AF_INET, socket.SOCK_STREAM) as each:
+            found.append(each.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+    return found

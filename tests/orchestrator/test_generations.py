@@ -129,11 +129,21 @@ async def test_a_backup_is_known_as_one_although_nothing_was_said_since(tmp_path
             pass
 
 
-async def test_recover_changes_nothing_where_nothing_is_wrong(tmp_path: Path, clock: ManualClock) -> None:
-    """Somebody leaves the option in a unit file."""
-    for _ in range(3):
-        async with standing(tmp_path / "a.db", tmp_path / "store", clock, recover=True) as party:
-            assert (await party.chronicle.history()).generation == 1
+async def test_who_says_recover_gets_a_new_generation_also_where_nothing_shows_that_it_is_an_older_copy(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """A copy of the file from within the same minute: both would give out the same token, to two jobs."""
+    ledger, copy, store = tmp_path / "a.db", tmp_path / "b.db", tmp_path / "store"
+    async with standing(ledger, store, clock) as party:
+        await party.they.submit()
+    copy_of(ledger, copy)
+    async with standing(ledger, store, clock) as party:
+        first = await party.they.running()
+    async with standing(copy, store, clock, recover=True) as party:
+        second = await party.they.running()
+        assert (await party.chronicle.history()).generation == 2
+
+    assert second.token > first.token
 
 
 async def test_proof_that_the_ledger_is_behind_is_said_once_and_asks_for_a_recovery(

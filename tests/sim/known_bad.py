@@ -33,6 +33,7 @@ SQL = "ledger/sql/sqlite"
 ATTEMPT, NAMES = "worker/attempt.py", "core/names.py"
 LEASE, BEATS = "core/lease.py", "orchestrator/beats.py"
 ENDING, HOLDING = "ledger/verbs/ending.py", "ledger/verbs/holding.py"
+STRICT = "coalesce((SELECT v FROM meta WHERE k = 'strict'), 0)"
 
 Edit = tuple[str, str, str]
 
@@ -73,6 +74,27 @@ PROMISED = '''    def _promised(self, paths: dict[str, Path]) -> tuple[Output, .
         return tuple(found)
 
     def _put('''
+
+PROMISED_ANSWER = '''
+def _promise(tx: Tx, job: Row | None, request: SettleRequest) -> None:
+    """Tell everybody what the answer will be."""
+    if job is None or request.outcome is not Outcome.SUCCESS:
+        return
+    lease, named = request.lease, {name: job[name] for name in ("job_id", "namespace", "kind", "version")}
+    won = {"attempt": lease.attempt, "token": lease.token, "outputs": request.outputs, "value": request.value}
+    result = Result(state=State.FINISHED, ended_at_ms=tx.now.wall_ms, **named, **won)
+    for row in tx.rows("subscribers", job_id=lease.job_id):
+        _owe(tx, lease.job_id, row["route"], {"result": result})
+
+
+def release('''
+DELETES = (
+    ATTEMPT,
+    'nothing of it is visible", self.name, answer.status, answer.why)\n',
+    'nothing of it is visible", self.name, answer.status, answer.why)\n'
+    "        for output in outputs:\n"
+    "            self.tools.store.delete(output.key)\n",
+)
 
 BUILDS = (
     Build(
@@ -138,14 +160,25 @@ BUILDS = (
                 'if row["outcome"] not in (Outcome.LOST, Outcome.CANCELED):\n            return',
                 "if False:\n            return",
             ),
-            (
-                ATTEMPT,
-                'nothing of it is visible", self.name, answer.status, answer.why)\n',
-                'nothing of it is visible", self.name, answer.status, answer.why)\n'
-                "        for output in outputs:\n"
-                "            self.tools.store.delete(output.key)\n",
-            ),
+            DELETES,
         ),
+    ),
+    Build("a loser that deletes", "", (DELETES,)),
+    Build(
+        "an answer that is owed before it is asked who holds the job",
+        "S6",
+        (
+            (
+                ENDING,
+                "if job is None or not owns(job, request.lease):\n        return _settled_before(tx, request)\n    own",
+                "_promise(tx, job, request)\n    if job is None or not owns(job, request.lease):\n"
+                "        return _settled_before(tx, request)\n    own",
+            ),
+            (ENDING, "\ndef release(", PROMISED_ANSWER),
+            (ENDING, "answers import owe_answer", "answers import _owe, owe_answer"),
+            (ENDING, "    ReleaseRequest,\n", "    ReleaseRequest,\n    Result,\n"),
+        ),
+        "box",
     ),
     Build(
         "a collector that does not ask who won",
@@ -174,8 +207,8 @@ BUILDS = (
         (
             (
                 LEASE,
-                "if self.expired or now_ms >= self.trusted_until_ms:\n            return replace(self, expired=True)\n",
-                "",
+                "if self.expired or now_ms >= self.trusted_until_ms:\n            return replace(self, expired=True)",
+                "self = replace(self, expired=False)",
             ),
         ),
         "fleet",
@@ -199,6 +232,18 @@ BUILDS = (
         "fleet",
     ),
     Build(
+        "a marker that speaks for leases which ran out after it was made",
+        "S10",
+        ((BEATS, "self._expiry.end(stamp_ms=made_ms,", "self._expiry.end(stamp_ms=now_ms,"),),
+        "fleet",
+    ),
+    Build(
+        "all rules of time, where a machine's clocks stood still",
+        "S10",
+        (("sim/checks.py", "if not world.clocks_stood:", "if True:"),),
+        "fleet",
+    ),
+    Build(
         "the ledger waits no longer than the holder",
         "S10",
         ((LEASE, "return lease_ms + lease_ms * 2 // 1000 + 2_000", "return lease_ms * 9 // 10"),),
@@ -211,6 +256,41 @@ BUILDS = (
             ("orchestrator/dispatcher.py", "await self._recall(lane, now_ms)", "pass"),
             ("orchestrator/dispatcher.py", "if breaks != self._breaks or changed is None:", "if changed is None:"),
         ),
+        "fleet",
+    ),
+    Build(
+        "an offer that is acknowledged before the grant",
+        "",
+        (
+            (
+                "worker/taking.py",
+                'trip("grant:asking")\n',
+                'trip("grant:asking")\n        for delivery in asking.deliveries:\n            await delivery.done()\n',
+            ),
+        ),
+        "fleet",
+    ),
+    Build(
+        "commits that are answered before they are on the disk",
+        "S",
+        (("ledger/sqlite/database.py", 'pragma("synchronous", "full")', 'pragma("synchronous", "normal")'),),
+    ),
+    Build(
+        "restored, and tokens know of no generation",
+        "S4",
+        ((HOLDING, 'token_of(row["generation"], row["n"])', 'token_of(1, row["n"])'),),
+        "fleet",
+    ),
+    Build(
+        "restored, and no answer stands in the store",
+        "S",
+        ((f"{SQL}/end_running.sql", STRICT, "0"), (f"{SQL}/end_queued.sql", STRICT, "0")),
+        "fleet",
+    ),
+    Build(
+        "restored, and nobody notices",
+        "S",
+        (("orchestrator/generations.py", "problem = why_not(history, known)", 'problem = ""'),),
         "fleet",
     ),
 )

@@ -259,7 +259,7 @@ class Story(World):
         self.checks.violations.clear()
         return found
 
-    def cut_power(self, name: str) -> None:
+    def cut_power_now(self, name: str) -> None:
         """The machine that has the ledger goes dark, this very moment, and is booted again.
 
         A commit that need not reach the disk before it is answered is lost then, and all that came after it.
@@ -272,11 +272,6 @@ class Story(World):
         self._reboot(self.machines[name].hardware)
         self.say("disk", f"has lost {lost} commits")
         self.put_back(copies[len(copies) - 1 - lost])
-
-    def put_back(self, copy: Copy) -> None:
-        """The ledger's file is another one now; nobody who lives has it open."""
-        self.disk.put_back(copy)
-        self.checks.close()
 
     def fail_over(self, copy: Copy) -> None:
         """Another orchestrator recovers a copy of the ledger, and all words go to it. The old one lives, and has its
@@ -367,12 +362,11 @@ class Story(World):
 
     def lying(self) -> list[Offer]:
         """Offers that lie in a lane of a fleet, or in a worker's hands."""
-        held = [offer for end in self.broker._workers for offer in end._in_hand.values()]
-        return [*(offer for lane in self.broker.lanes.values() for offer in lane), *held]
+        return self.broker.lying()
 
     def held_longest_s(self) -> float:
         """How long a worker holds an offer by now, as far as this was looked at before."""
-        held = {(end.incarnation, tag) for end in self.broker._workers for tag in end._in_hand}
+        held = {(end.incarnation, tag) for end in self.broker._workers for tag in end.in_hand}
         self._held_since_s = {key: self._held_since_s.get(key, self.loop.now_s) for key in held}
         return max((self.loop.now_s - since_s for since_s in self._held_since_s.values()), default=0.0)
 

@@ -43,7 +43,7 @@ def test_g1_what_was_committed_right_before_a_power_cut_is_there_afterwards(seed
 
         def cut_power() -> None:
             seen.append(story.rows(ALL))
-            story.cut_power("w1")
+            story.cut_power_now("w1")
             seen.append(story.rows(ALL))
 
         story.when(lambda: MOMENTS[moment](story), cut_power)
@@ -65,7 +65,7 @@ def test_g2_a_ledger_that_does_not_wait_for_its_disk_breaks_its_word_at_a_power_
             story.disk.copies = []
             for ledger in story.opened:
                 story.pragma(ledger, "synchronous", "normal")
-            story.when(lambda: story.receiver.acts and outcomes(story), lambda: story.cut_power("w1"))
+            story.when(lambda: story.receiver.acts and outcomes(story), lambda: story.cut_power_now("w1"))
             found |= story.find()
     assert "S2" in found
 
@@ -230,7 +230,7 @@ def test_g10_offers_that_a_broker_has_lost_are_made_again(seed: int) -> None:
 
         assert [story.job(f"job-{n}") for n in (1, 2, 3)] == [FINISHED] * 3
         assert sorted(start.n for start in story.starts) == [1, 2, 3]
-        assert len(story.sent) == 6
+        assert 6 <= len(story.sent) <= 7  # what is in hand, and not granted yet, lies nowhere: it may be made once more
 
 
 # --- what is done twice, late, or meanwhile ---

@@ -8,9 +8,10 @@ import pytest
 
 from planrun.cli.sim import sim
 from planrun.inbox import Inbox
-from planrun.sim.faults import Act, Plan
+from planrun.sim.faults import Plan
 from planrun.sim.history import Report, run_plan, run_seed
 from planrun.sim.jobs import Deed
+from planrun.sim.script import Act
 from planrun.sim.scripted import script_of
 from planrun.sim.settings import Order, Settings, deeds
 from planrun.sim.shrink import shrink

@@ -15,10 +15,10 @@ from deploy.local.rabbitmq import RabbitMQ
 from planrun.clock import SystemClock
 from planrun.core.messages import Granted, Lease
 from planrun.ledger.contract import Ledger
-from planrun.transport.rabbitmq import intake
+from planrun.transport import intake
+from planrun.transport.intake import BrokerOffer
 from planrun.transport.rabbitmq.address import Broker, broker_at
 from planrun.transport.rabbitmq.fleet import RabbitFleet
-from planrun.transport.rabbitmq.intake import BrokerOffer
 from planrun.transport.rabbitmq.worker import RabbitWorker
 from planrun.wiring import open_ledger
 from tests.contract.actors import Actors, a_worker

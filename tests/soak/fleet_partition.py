@@ -120,9 +120,9 @@ async def cut_from_everything(stand: Stand) -> None:
     """Past its lease, while it renders: the second one takes over; healed, the first one stores nothing."""
     lease_s = stand.fleet.lease_s
     job_id = await stand.submit_to_the_first(seconds=2 * lease_s)
-    await stand.start_second()
-    stand.network.cut("east")
+    stand.network.cut("east")  # at once: a machine that is busy starts the second one when the first may have settled
     try:
+        await stand.start_second()
         await stand.settles_by(job_id, 2, starts=2, timeout_s=5 * lease_s + ROOM_S)
     finally:
         stand.network.heal("east")
@@ -156,9 +156,9 @@ async def cut_from_the_orchestrator(stand: Stand) -> None:
     """It keeps its lease by heartbeats that the broker confirmed, finishes, and settles on its return."""
     lease_s = stand.fleet.lease_s
     job_id = await stand.submit_to_the_first(seconds=1.5 * lease_s)
-    await stand.start_second()
     stand.network.block("east", stand.fleet.port)
     try:
+        await stand.start_second()
         await stand.says("settle unanswered", timeout_s=1.5 * lease_s + ROOM_S)
         await asyncio.sleep(1.5 * lease_s)
         assert len(stand.fleet.starts(job_id)) == 1, stand.fleet.last_words()

@@ -6,6 +6,7 @@ from tests.tidy.tree import ROOT, SOURCE, imported, module_name, parsed, python,
 
 SEAMS = ("ledger", "storage", "transport")
 CONTRACTS = ("contract", "chronicle", "fleet", "hands", "keyring", "wire")  # the ports, and how one of them travels
+RULES = ("beating", "hearing", "intake")  # what every end of a broker does, whatever the broker: a model of one, too
 NAMER = "planrun.wiring"
 
 
@@ -13,7 +14,7 @@ def backend_of(name: str) -> str | None:
     """The seam whose backend this is, if it is one."""
     for seam in SEAMS:
         inside = name.removeprefix(f"planrun.{seam}.")
-        if inside != name and inside.split(".")[0] not in CONTRACTS:
+        if inside != name and inside.split(".")[0] not in CONTRACTS + RULES:
             return seam
     return None
 

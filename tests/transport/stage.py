@@ -3,88 +3,86 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import pytest
 from aiormq import spec
 
+from deploy.local.rabbitmq import OLD_ENOUGH_S, RabbitMQ
 from planrun.clock import SystemClock
-from planrun.core.errors import LedgerUnavailable, TransportUnavailable
-from planrun.core.messages import Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
+from planrun.transport.contract import WorkerTransport
 from planrun.transport.rabbitmq.address import Broker
 from planrun.transport.rabbitmq.fleet import RabbitFleet
-from planrun.transport.rabbitmq.intake import BrokerOffer
 from planrun.transport.rabbitmq.link import Link, NoQueue, look_at
 from planrun.transport.rabbitmq.topology import Queue
 from planrun.transport.rabbitmq.worker import RabbitWorker
-from tests.contract.fleet_transport_contract import LANE, an_offer
-from tests.contract.transport_contract import a_beat, soon
+from tests.contract.broker_faults_contract import Frail
+from tests.contract.fleet_transport_contract import LANE
+from tests.contract.transport_contract import soon
 
-LEASE = Lease(job_id="j1", attempt=1, token=1)
-BEAT = a_beat(LEASE)
-HELD = [Standing(status="held")]
 CLOCK = SystemClock.open_system()
 
 
-class Answering:
-    """A ledger that the worker can reach beside the broker, or cannot."""
-
-    def __init__(self) -> None:
-        self.is_there = True
-        self.asked = 0
-
-    async def renew(self, request: RenewRequest) -> Sequence[Standing]:
-        self.asked += 1
-        if not self.is_there:
-            raise LedgerUnavailable("no orchestrator")
-        return [Standing(status="held") for _ in request.beats]
-
-
-class Stage:
+class Stage(Frail):
     """Attributes:
     outside: A connection of nobody, to look and to meddle with.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, rabbitmq: RabbitMQ) -> None:
+        super().__init__(RabbitFleet(broker, CLOCK, generation=1))
         self.broker = broker
+        self.rabbitmq = rabbitmq
         self.topology = broker.topology
         self.lane = broker.topology.offers(LANE)
-        self.ledger = Answering()
-        self.fleet = RabbitFleet(broker, CLOCK, generation=1)
         self.outside = Link(broker.url, CLOCK, name="outside")
-        self.workers: list[RabbitWorker] = []
+        self._epoch = 0
 
-    async def join(self, incarnation: str = "w1", **given: Any) -> RabbitWorker:
-        """A worker's end, connected unless the broker is down."""
+    def open_worker(self, incarnation: str, **given: Any) -> WorkerTransport:
         ledger = cast("Ledger", self.ledger)
-        worker = RabbitWorker(self.broker, ledger, CLOCK, incarnation=incarnation, lane=LANE, **given)
-        self.workers.append(worker)
-        await worker.changed(timeout_s=2)
-        return worker
-
-    async def offer(self, job_id: str) -> None:
-        """As the dispatcher does it: until it is confirmed."""
-
-        async def send() -> bool:
-            try:
-                await self.fleet.send_offer(LANE, an_offer(job_id))
-            except TransportUnavailable:
-                return False
-            return True
-
-        await soon(send)
+        return RabbitWorker(self.broker, ledger, CLOCK, incarnation=incarnation, lane=LANE, **given)
 
     async def epoch(self, number: int) -> None:
-        async def begin() -> bool:
-            try:
-                await self.fleet.begin_epoch(number)
-            except TransportUnavailable:
-                return False
-            return True
+        await super().epoch(number)
+        self._epoch = number
 
-        await soon(begin)
+    async def die(self) -> None:
+        await asyncio.to_thread(time.sleep, OLD_ENOUGH_S)  # what the broker itself needs
+        await asyncio.to_thread(self.rabbitmq.kill)
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self.rabbitmq.stop)
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self.rabbitmq.start)
+
+    async def wipe(self) -> None:
+        await asyncio.to_thread(self.rabbitmq.wipe)
+
+    async def lose_beats(self) -> None:
+        await self.delete(self.topology.beats(1, self._epoch))
+
+    @asynccontextmanager
+    async def alarm(self) -> AsyncIterator[None]:
+        await asyncio.to_thread(self.rabbitmq.alarm, True)
+        try:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr("planrun.transport.rabbitmq.sender.SEND_S", 0.5)
+                yield
+        finally:
+            await asyncio.to_thread(self.rabbitmq.alarm, False)
+
+    async def lying(self) -> int:
+        counted = dict(await asyncio.to_thread(self.rabbitmq.queues, "messages"))
+        return int(counted[self.lane.name])
+
+    async def delete(self, queue: Queue) -> None:
+        """Somebody deletes it."""
+        async with self.outside.borrowed() as channel:
+            await channel.queue_delete(queue.name)
 
     async def put(self, queue: Queue, body: bytes, headers: dict[str, Any] | None = None) -> None:
         """A message from somewhere."""
@@ -111,24 +109,14 @@ class Stage:
             return 0
 
     async def close(self) -> None:
-        for worker in self.workers:
-            await worker.close()
-        await self.fleet.close()
+        await super().close()
         await self.outside.drop()
 
 
 @asynccontextmanager
-async def a_stage(broker: Broker) -> AsyncIterator[Stage]:
-    stage = Stage(broker)
+async def a_stage(broker: Broker, rabbitmq: RabbitMQ) -> AsyncIterator[Stage]:
+    stage = Stage(broker, rabbitmq)
     try:
         yield stage
     finally:
         await stage.close()
-
-
-async def next_job(worker: RabbitWorker, within_s: float = 40) -> BrokerOffer:
-    """Waits like a supervisor: woken, or every now and then."""
-    async with asyncio.timeout(within_s):
-        while not (offers := await worker.offers(1)):
-            await worker.changed(timeout_s=1)
-        return offers[0]

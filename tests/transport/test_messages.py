@@ -25,10 +25,11 @@ from planrun.transport.rabbitmq.wire import HEADER, READ, Unreadable, read
 from planrun.transport.rabbitmq.worker import REASON
 from planrun.wiring import open_ledger
 from tests.contract.actors import Actors
+from tests.contract.broker_faults_contract import BEAT, next_job
 from tests.contract.fleet_transport_contract import an_offer, some
 from tests.contract.manual_clock import ManualClock
 from tests.contract.transport_contract import soon
-from tests.transport.stage import BEAT, CLOCK, Stage, next_job
+from tests.transport.stage import CLOCK, Stage
 
 pytestmark = [pytest.mark.needs(NEEDS), pytest.mark.anyio]
 
@@ -123,7 +124,7 @@ async def test_what_was_put_aside_is_counted_by_whoever_checks(stage: Stage) -> 
 async def test_an_offer_that_was_delivered_too_often_is_put_aside(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planrun.transport.rabbitmq.intake.REST_S", (0.0,))
+    monkeypatch.setattr("planrun.transport.intake.REST_S", (0.0,))
     monkeypatch.setattr("planrun.transport.rabbitmq.topology.DELIVERIES_MAX", 3)
     worker = await stage.join()
     await stage.offer("j1")

@@ -16,8 +16,9 @@ from planrun.complaints import Complaints
 from planrun.core.errors import TransportUnavailable
 from planrun.core.flows import Marker
 from planrun.core.messages import Lease
+from planrun.transport.intake import BrokerOffer, Intake
 from planrun.transport.rabbitmq.fleet import Beats
-from planrun.transport.rabbitmq.intake import BrokerOffer, Intake
+from planrun.transport.rabbitmq.lane import RabbitLane
 from planrun.transport.rabbitmq.link import asking
 from planrun.transport.rabbitmq.sender import Sender
 from tests.contract.fleet_transport_contract import an_offer
@@ -37,16 +38,18 @@ class Lane:
     def __init__(self) -> None:
         self.channel = Channel()
         self.can_keep = True
-        self.intake = Intake(
-            "q", slot_wait_s=60, put_aside=self._put_aside, on_news=lambda: None, complaints=COMPLAINTS
-        )
+        self.intake = Intake(slot_wait_s=60, on_news=lambda: None, complaints=COMPLAINTS)
+
+    async def connect(self) -> None:
+        channel = self.channel.as_aiormq
+        await self.intake.connect(RabbitLane("q", channel, put_aside=self._put_aside, complaints=COMPLAINTS))
 
     async def _put_aside(self, *_: object) -> bool:
         self.channel.said.append("put aside")
         return self.can_keep
 
     async def offered(self, *, free: int = 1) -> BrokerOffer:
-        await self.intake.connect(self.channel.as_aiormq)
+        await self.connect()
         await self.intake.take(free)
         await self.channel.deliver(an_offer())
         [offer] = await self.intake.take(free)
@@ -90,7 +93,7 @@ async def test_before_an_offer_goes_back_nothing_is_consumed_any_more(lane: Lane
 async def test_after_a_rest_it_consumes_again_and_somebody_is_told_so(
     lane: Lane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planrun.transport.rabbitmq.intake.REST_S", (0.0,))
+    monkeypatch.setattr("planrun.transport.intake.REST_S", (0.0,))
     rested = asyncio.Event()
     monkeypatch.setattr(lane.intake, "_on_news", rested.set)
     offer = await lane.offered()
@@ -103,7 +106,7 @@ async def test_after_a_rest_it_consumes_again_and_somebody_is_told_so(
 
 
 async def test_an_offer_that_comes_when_the_room_has_gone_is_not_held(lane: Lane) -> None:
-    await lane.intake.connect(lane.channel.as_aiormq)
+    await lane.connect()
     await lane.intake.take(1)
     await lane.intake.take(0)
     await lane.channel.deliver(an_offer())  # was under way
@@ -112,7 +115,7 @@ async def test_an_offer_that_comes_when_the_room_has_gone_is_not_held(lane: Lane
 
 
 async def test_an_offer_that_is_held_when_the_room_goes_goes_back(lane: Lane) -> None:
-    await lane.intake.connect(lane.channel.as_aiormq)
+    await lane.connect()
     await lane.intake.take(1)
     await lane.channel.deliver(an_offer())
     assert await lane.intake.take(0) == []
@@ -134,7 +137,7 @@ async def test_a_strange_offer_that_cannot_be_kept_goes_back(lane: Lane) -> None
 
 
 async def test_garbage_is_rejected_and_the_consumer_stays(lane: Lane) -> None:
-    await lane.intake.connect(lane.channel.as_aiormq)
+    await lane.connect()
     await lane.intake.take(1)
     await lane.channel.deliver(b"garbage")
 
@@ -144,7 +147,7 @@ async def test_garbage_is_rejected_and_the_consumer_stays(lane: Lane) -> None:
 async def test_a_new_channel_is_consumed_as_the_old_one_was(lane: Lane) -> None:
     await lane.offered()
     lane.channel = Channel()
-    await lane.intake.connect(lane.channel.as_aiormq)
+    await lane.connect()
 
     assert lane.channel.said == ["consume"]
 

@@ -215,6 +215,9 @@ async def test_cancel_and_retry_carry_who_and_why(url: str) -> None:
         first = await stage.http.post(f"/v1/jobs/{job}/cancel", json=said)
         again = await stage.http.post(f"/v1/jobs/{job}/cancel", json=said)
         new = await stage.http.post(f"/v1/jobs/{job}/retry", json=said)
+        twice = await stage.http.post(f"/v1/jobs/{job}/retry")
+        await stage.http.post(f"/v1/jobs/{new.json()['job_id']}/cancel")
+        taken = await stage.submit(key="k", params={"other": 1})
         other = await stage.http.post(f"/v1/jobs/{job}/retry")
         events = (await stage.got(f"/v1/jobs/{job}/events"))["events"]
 
@@ -222,7 +225,8 @@ async def test_cancel_and_retry_carry_who_and_why(url: str) -> None:
         assert (first.json(), again.json()["canceled"]) == ({"canceled": True, "state": "canceled"}, False)
         assert any(event["who"] == "ann" and "wrong file" in event["detail"] for event in events)
         assert (new.status_code, new.json()["retry_of"], new.json()["key_taken"]) == (201, job, False)
-        assert other.json()["key_taken"] is True
+        assert (refused(twice), twice.json()["job_id"]) == ((409, "conflict"), new.json()["job_id"])
+        assert (other.json()["key_taken"], other.json()["job_id"] != taken) == (True, True)
 
 
 async def test_the_answer_comes_with_files_by_name(url: str, tmp_path: Path) -> None:

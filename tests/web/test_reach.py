@@ -56,6 +56,7 @@ def arguments(job: str, namespace: str | None, incarnation: str) -> dict[str, di
         "drain": {"request": operator},
         "undrain": {"request": operator},
         "violations": {},
+        "owed": {},
         "rates": {},
         "set_rate": {"kind": "x", "per_s": 1.0},
         "register": {"worker": {**WORKER, "incarnation": incarnation, "namespaces": [namespace or "*"]}},
@@ -143,6 +144,7 @@ async def test_no_verb_does_anything_in_a_namespace_that_is_not_the_caller_s(off
         "drains",
         "ended",
         "violations",
+        "owed",
         "rates",
         "set_rate",
     ):

@@ -6,6 +6,7 @@ What is offered is asked at each press of the tab key, and only a ledger that is
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Annotated, TypeVar
@@ -22,6 +23,8 @@ from planrun.wiring import open_keyring
 T = TypeVar("T")
 
 OFFERED_MAX = 50
+PATIENT_S = 2.0  # an orchestrator that is silent for longer is spoken of
+LOOK_S = 0.5
 
 TOKENS: ContextVar[tuple[str, ...]] = ContextVar("TOKENS")  # the command line that is being carried out
 
@@ -104,9 +107,26 @@ def with_client(url: str | None, verb: Callable[[AsyncClient], Awaitable[T]], *,
 
     async def run() -> T:
         async with AsyncClient(url) as client:
-            return await verb(client)
+            watching = asyncio.create_task(_say_who_is_silent(client, place_of(url_from(url)).shown))
+            try:
+                return await verb(client)
+            finally:
+                watching.cancel()
 
     return asyncio.run(run())
+
+
+async def _say_who_is_silent(client: AsyncClient, where: str) -> None:
+    """Once per silence: nobody should have to guess what a command waits for."""
+    was_said = False
+    while True:
+        await asyncio.sleep(LOOK_S)
+        if client.silence_s >= PATIENT_S and not was_said:
+            text = "gives no answer; asking on: who waits for a job until it comes, all else for a minute at most"
+            print(f"planrun: {where} {text}. Ctrl-C stops the asking", file=sys.stderr, flush=True)
+        elif was_said and client.silence_s == 0:
+            print(f"planrun: {where} answers again", file=sys.stderr, flush=True)
+        was_said = client.silence_s >= PATIENT_S
 
 
 def with_keyring(url: str | None, verb: Callable[[Keyring], Awaitable[T]], *, may_create: bool = False) -> T:

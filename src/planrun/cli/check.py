@@ -24,8 +24,10 @@ from planrun.client import AsyncClient
 from planrun.clock import SystemClock
 from planrun.config import BROKER_VARIABLE, STORE_VARIABLE, Place, place_of, url_from
 from planrun.core.access import Scope
+from planrun.core.durations import span
 from planrun.core.errors import Invalid, PlanrunError
 from planrun.core.fleet import BROKER_PREFIX
+from planrun.core.keeping import Owed
 from planrun.core.pauses import Pause, pause_in_words
 from planrun.core.presence import Presence
 from planrun.lockfile import locks_hold
@@ -131,19 +133,35 @@ def _look_at_ledger(findings: Findings, place: Place, url: str | None) -> None:
 
 def _look_inside(findings: Findings, url: str | None) -> None:
     try:
-        counts, broken, workers, pauses = with_client(url, _ask)
+        counts, broken, owed, workers, pauses = with_client(url, _ask)
     except PlanrunError as error:
         findings.problems.append(str(error))
         return
     findings.add("jobs", ", ".join(f"{count} {state}" for state, count in counts.items()), counts)
     findings.add("violations", f"{len(broken)}" if broken else "none", broken)
+    findings.add("owed in vain", "none" if owed is None else f"{owed.answers} answers", owed)
+    if owed is not None:
+        findings.problems.append(_owed_in_words(owed))
     findings.add("paused", "; ".join(map(pause_in_words, pauses)), pauses)
     findings.problems.extend(f"the ledger breaks a rule: {text}" for text in broken)
     findings.document["workers"] = workers
 
 
-async def _ask(client: AsyncClient) -> tuple[dict[str, int], Sequence[str], Sequence[Presence], Sequence[Pause]]:
-    return await client.counts(), await client.violations(), await client.workers(), await client.pauses()
+def _owed_in_words(owed: Owed) -> str:
+    since = span(SystemClock.open_system().now().wall_ms - owed.ended_at_ms)
+    sent = f"{owed.answers} answer{' is' if owed.answers == 1 else 's are'} sent in vain"
+    return (
+        f"{sent}, the oldest, of job {owed.job_id} to {owed.route}, {owed.tries} times in {since}: mend its receiver; "
+        "why it fails is in the log of the orchestrator, or of the workers, as 'is not delivered'"
+    )
+
+
+Inside = tuple[dict[str, int], Sequence[str], Owed | None, Sequence[Presence], Sequence[Pause]]
+
+
+async def _ask(client: AsyncClient) -> Inside:
+    broken, owed = await client.violations(), await client.owed()
+    return await client.counts(), broken, owed, await client.workers(), await client.pauses()
 
 
 def _look_at_disk(findings: Findings, scratch: Path) -> None:

@@ -15,7 +15,7 @@ def retry(*jobs: JobId, why: Word = "", who: Word = "", json: AsJson = False, ur
     """Submit failed or canceled jobs again, and print the new ids. The old jobs stay as they ended.
 
     A new job has the inputs, params, needs and priority of the old one, and its key if no other job holds it by now.
-    Each call makes a new job: who retries a job twice has two. With several jobs --json prints a list.
+    While a retry of a job is open, another one is refused, and names it. With several jobs --json prints a list.
 
     For example:
 

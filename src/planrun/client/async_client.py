@@ -154,7 +154,7 @@ class AsyncClient(Waiting):
         """Submit a failed or canceled job again: a new job with the same inputs, params, needs and priority.
 
         The old one stays as it ended. Its key goes along if no other job holds it by now. Deadline, delay and
-        subscribers belonged to the old call. Calling it twice makes two jobs.
+        subscribers belonged to the old call. While that job is open, it is the only one.
 
         Args:
             who, why: For the history of both jobs.
@@ -163,6 +163,7 @@ class AsyncClient(Waiting):
         Raises:
             UnknownJob: No such job.
             Invalid: It is open, or it finished; or an input is gone. Nothing was submitted.
+            Conflict: It was retried before, and that job has not ended: names it. Nothing was submitted.
             LedgerUnavailable: Still no answer.
         """
         _check_words(who, why)

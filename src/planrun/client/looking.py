@@ -16,7 +16,7 @@ from planrun.config import place_of, url_from
 from planrun.core.coverage import Coverage, coverage
 from planrun.core.drains import Drain
 from planrun.core.errors import Invalid, PlanrunError, ResultGone, UnknownJob
-from planrun.core.keeping import archive_file
+from planrun.core.keeping import Owed, archive_file
 from planrun.core.life import State
 from planrun.core.listing import ListQuery
 from planrun.core.messages import AttemptRow, EventRow, JobRow
@@ -27,7 +27,7 @@ from planrun.core.requests import is_whole
 from planrun.core.why import Why, why
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
-from planrun.wiring import blocking_view, open_ledger, open_store, remote_logs
+from planrun.wiring import blocking_view, open_ledger, open_store, remote_logs, silence_ms
 
 ENDED_IN_WORDS = {State.FINISHED: "finished", State.FAILED: "failed", State.CANCELED: "been canceled"}
 CURSOR_MAX = 2**63
@@ -88,6 +88,11 @@ class Looking:
         opened, self._opened = self._opened, None
         if opened is not None and self._owned:
             await opened[0].close()
+
+    @property
+    def silence_s(self) -> float:
+        """How long an orchestrator owes an answer; 0: it owes none, or there is no orchestrator."""
+        return 0.0 if self._opened is None else silence_ms(self._opened[0]) / 1000
 
     async def show(self, job: str) -> JobRow:
         """One job as the ledger sees it now.
@@ -258,6 +263,10 @@ class Looking:
         seen = await self._ledger.workers(wall_ms - FORGOTTEN_AFTER_MS)
         dead = await find_dead(seen, wall_ms=wall_ms)
         return presence(seen, running=running, dead=dead, wall_ms=wall_ms)
+
+    async def owed(self) -> Owed | None:
+        """Answers that are sent again and again in vain, and the oldest of them; None: there is none."""
+        return await self._ledger.owed()
 
     async def violations(self) -> Sequence[str]:
         """Broken invariants of the ledger, in words. Empty in a healthy one."""

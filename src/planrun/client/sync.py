@@ -27,6 +27,7 @@ from planrun.client.waiting import PROGRESS_EVERY_S, Progress
 from planrun.core.coverage import Coverage
 from planrun.core.drains import Drain
 from planrun.core.errors import PlanrunError
+from planrun.core.keeping import Owed
 from planrun.core.life import State
 from planrun.core.messages import AttemptRow, CancelReply, EventRow, JobRow
 from planrun.core.pauses import Pause
@@ -198,6 +199,10 @@ class Client:
     def counts(self, *, namespace: str | None = None) -> dict[str, int]:
         """See `AsyncClient.counts`."""
         return self._run(lambda: self._client.counts(namespace=namespace))
+
+    def owed(self) -> Owed | None:
+        """See `AsyncClient.owed`."""
+        return self._run(self._client.owed)
 
     def violations(self) -> Sequence[str]:
         """See `AsyncClient.violations`."""

@@ -2,7 +2,7 @@
 
 * PlanrunError
   - Invalid             what the caller passed cannot be right; nothing was done
-  - Conflict            the request id or key is taken by other content; the first job is untouched
+  - Conflict            a job has that request id or key for other content, or is that retry; it is untouched
   - UnknownJob          no such job or request in this ledger
   - ResultGone          the job ended, but its result is no longer kept
   - WaitTimeout         the job goes on; only the waiting ended
@@ -41,10 +41,10 @@ class Invalid(PlanrunError, ValueError):
 
 
 class Conflict(PlanrunError):
-    """The same request id or key was used for other content. The first job is untouched: use another key.
+    """Another job is in the way, and untouched: it has that request id or key for other content, or is a retry already.
 
     Attributes:
-        job_id: The job that holds the key.
+        job_id: That job.
     """
 
     slug = "conflict"

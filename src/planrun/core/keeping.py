@@ -36,6 +36,22 @@ class Keep(Struct, kw_only=True):
     ids_ttl_s: float = IDS_TTL_S
 
 
+class Owed(Struct, kw_only=True):
+    """Answers that nobody has taken, although they were sent several times.
+
+    Attributes:
+        answers: How many.
+        job_id, msg_id, route, tries, ended_at_ms: Of the oldest one, and when its job ended.
+    """
+
+    answers: int
+    job_id: str
+    msg_id: str
+    route: str
+    tries: int
+    ended_at_ms: int
+
+
 class Stale(Struct, kw_only=True):
     """What has been kept long enough, a batch of each.
 

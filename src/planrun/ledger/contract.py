@@ -14,7 +14,7 @@ from typing import Protocol
 from planrun.core.coverage import OpenJobs
 from planrun.core.drains import Drain, DrainRequest
 from planrun.core.history import What
-from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
+from planrun.core.keeping import Archived, Garbage, Keep, Owed, Record, Stale
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
@@ -59,7 +59,8 @@ class Ledger(Protocol):
         """Take in jobs, all or none.
 
         Raises:
-            Conflict: A request id or key is taken by other content. Nothing of the call was written.
+            Conflict: A request id or key is taken by other content, or it retries a job that has an open retry. Nothing
+                of the call was written.
             ResultGone: A repeated request names subscribers, but the answer is no longer kept. Likewise.
         """
         ...
@@ -158,6 +159,10 @@ class Ledger(Protocol):
 
     async def violations(self) -> list[str]:
         """Broken invariants, in words. Empty in a healthy ledger."""
+        ...
+
+    async def owed(self) -> Owed | None:
+        """Answers that are sent again and again in vain, and the oldest of them; None: there is none."""
         ...
 
     # --- workers ---

@@ -129,7 +129,7 @@ def _verbs() -> Iterable[Verb]:
         yield _verb(name, _ANY)
     for name in ("pause", "resume", "drain", "undrain"):
         yield _verb(name, _OPERATE, repeatable=False)
-    for name in ("violations", "rates", "set_rate"):
+    for name in ("violations", "owed", "rates", "set_rate"):
         yield _verb(name, _OPERATE)
     for name in ("register", "worker", "offers", "stopped", "live_tokens", "settle", "bury_own"):
         yield _verb(name, _WORK)

@@ -58,7 +58,8 @@ class Generations:
         """Make sure that this ledger is the right one, and that its generation is ours. Asked before anything else.
 
         Args:
-            recover: Begin a new generation, if it is not.
+            recover: The operator says that it is an older copy: begin a new generation. Where nothing was said since,
+                and no minute has passed, only he knows; without one its tokens would be given out a second time.
 
         Raises:
             LedgerUnusable: It must not be run as it is; says what was found and what to do.
@@ -72,10 +73,10 @@ class Generations:
                 f"this ledger must not be run as it is: {problem}. Run the newest copy there is, with no other "
                 f"orchestrator; if this is the newest that you have, {RECOVER}: see docs/howto/restore.md"
             )
-        if problem:
-            _log.warning("recovering: %s", problem)
-        if problem or not history.owner or not history.sealed:
-            await self._take(history, known, recovering=bool(problem))
+        if recover:
+            _log.warning("recovering: %s", problem or "as told")
+        if recover or not history.owner or not history.sealed:
+            await self._take(history, known, recovering=recover)
             history = await self._chronicle.history()
         self._number = history.generation
         await self.reach(Mark(generation=history.generation, n=history.n))

@@ -34,7 +34,7 @@ class OrchestratorOptions:
     gc_grace_s: How long files of lost attempts stay before they are collected.
     job_ttl_s: How long ended jobs stay in the ledger before they are archived.
     ids_ttl_s: How long the ids of archived jobs are still known.
-    recover: If the ledger is an older copy, begin a new generation and take over what was said since.
+    recover: The ledger is an older copy: begin a new generation, and take over what was said since.
 
     Raises:
         Invalid: One of them cannot be right; says what and what to do.

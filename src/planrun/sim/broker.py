@@ -83,9 +83,15 @@ class Broker(Machine):
         """Everything in planrun's own queues is lost, with the queues."""
         self.world.say(self.name, "loses all that it had")
         self.lanes.clear()
+        self.lose_beats()
+        self.break_all()
+
+    def lose_beats(self) -> None:
+        """The queue of heartbeats is lost, with what lay there: whoever consumed it is told."""
         self._beats.clear()
         self._bound = None
-        self.break_all()
+        if self._sweeper is not None:
+            self._sweeper.broken()
 
     def host(self) -> Actor | None:
         """The process that answers."""
@@ -120,6 +126,14 @@ class Broker(Machine):
         queue.extendleft(offer for offer in end.take_back() if self._may_come_again(offer))
         self.pump(end.lane)
 
+    def put_back(self, lane: str, offer: Offer) -> None:
+        """Where it was: in front of those that nobody has had yet."""
+        self.lanes.setdefault(lane, deque()).appendleft(offer)
+
+    def keep(self) -> None:
+        """An offer of which the ledger knew nothing."""
+        self.orphans += 1
+
     def put_away(self) -> None:
         """A message that a worker cannot read."""
         self.dead += 1
@@ -133,6 +147,11 @@ class Broker(Machine):
         del self._deliveries[name]
         self.put_away()
         return False
+
+    def lying(self) -> list[Offer]:
+        """Offers in lanes, and in the hands of workers that have not acknowledged them."""
+        held = [offer for end in self._workers for offer in end.in_hand.values()]
+        return [*(offer for lane in self.lanes.values() for offer in lane), *held]
 
     # --- heartbeats ---
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from planrun.client.answer import Answer
 from planrun.core.errors import PlanrunError
 from planrun.core.messages import CancelReply
-from planrun.sim.settings import Order
+from planrun.sim.findings import Counts, JobRow, Violation
+from planrun.sim.settings import Mode, Order
 
 if TYPE_CHECKING:
     from planrun.sim.world import World
@@ -30,54 +31,9 @@ _TOKEN = (1 << 40) - 1
 _JOB = """SELECT state, attempt, token, failures, max_attempts, losses, max_losses, handbacks, max_handbacks, closing,
   incarnation FROM job WHERE job_id = ?"""
 _ATTEMPTS = "SELECT attempt, token, incarnation, outcome FROM attempt WHERE job_id = ? ORDER BY attempt"
+_TOKENS = "SELECT job_id, attempt, token FROM attempt"
 _RESULT = "SELECT attempt, token, status, outputs, value, error FROM result WHERE job_id = ?"
 _EVENTS = "SELECT id, job_id, what, attempt, who, detail FROM event WHERE id > ? ORDER BY id"
-
-
-class Violation(NamedTuple):
-    """Attributes:
-    rule: Such as `S2`.
-    """
-
-    rule: str
-    what: str
-    at_s: float
-
-    def __str__(self) -> str:
-        return f"{self.rule} at {self.at_s:.3f} s: {self.what}"
-
-
-class _Job(NamedTuple):
-    state: str
-    attempt: int
-    token: int | None
-    failures: int
-    max_attempts: int
-    losses: int
-    max_losses: int
-    handbacks: int
-    max_handbacks: int
-    closing: int
-    incarnation: str | None
-
-
-@dataclass
-class Counts:
-    """What a history was made of."""
-
-    commits: int = 0
-    jobs: int = 0
-    grants: int = 0
-    losses: int = 0
-    failures: int = 0
-    handbacks: int = 0
-    refused: int = 0
-    messages: int = 0
-    repeats: int = 0
-    beliefs: int = 0  # S10: a lease ended while its holder still trusted itself
-
-    def as_dict(self) -> dict[str, int]:
-        return asdict(self)
 
 
 @dataclass
@@ -92,7 +48,7 @@ class Checks:
     violations: list[Violation] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     visible: dict[str, str] = field(default_factory=dict)
-    _jobs: dict[str, _Job] = field(default_factory=dict)
+    _jobs: dict[str, JobRow] = field(default_factory=dict)
     _tokens: dict[int, tuple[str, int]] = field(default_factory=dict)
     _outcomes: dict[tuple[str, int], str | None] = field(default_factory=dict)
     _results: dict[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -101,6 +57,9 @@ class Checks:
     _answers: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     _refused: set[str] = field(default_factory=set)
     _canceled: dict[str, bool] = field(default_factory=dict)
+    _forgotten: dict[str, tuple[Any, ...] | None] = field(default_factory=dict)  # by a restore; with what was settled
+    _adopted: set[str] = field(default_factory=set)
+    _lost: set[tuple[str, int, str, int]] = field(default_factory=set)
     _event: int = 0
     _reader: apsw.Connection | None = None
 
@@ -114,27 +73,44 @@ class Checks:
             self._event = event_id
             names.add(job_id)
             self.counts.refused += what == "refused"
+            if what == "adopted":
+                self._adopted.add(job_id)
+            if what == "granted":
+                self.world.granted(job_id)
             by = self.world.incarnations[who].name if who in self.world.incarnations else who
             text = f"{what}{f' ({detail})' if detail else ''}{f' by {by}' if by else ''}"
             self.world.say("ledger", text, job=job_id, attempt=attempt)
         for job_id in sorted(names):
             row = self._rows(_JOB, job_id)
             if row:
-                self._job(job_id, _Job(*row[0]))
+                self._job(job_id, JobRow(*row[0]))
             elif job_id in self._jobs:
                 self._say("S14", f"job {job_id} is gone")
+        for each in sorted(self._lost):
+            self._believed(*each)
 
     def restored(self) -> None:
-        """The ledger is an older one now. What anybody was told stays said, and tokens that were granted stay used."""
+        """The ledger is an older one now. What anybody was told stays said, and tokens that were granted stay used.
+
+        What was accepted since, and has not been answered, is forgotten: so it is promised, and whoever waits for it
+        hands it in again.
+        """
+        known = self._ids() | self._jobs.keys()  # of the file as it was, which is still open
         self.close()
         said = {json.loads(body)["result"]["job_id"] for body in self.bodies.values()} | set(self._answers)
+        self._forgotten |= {job_id: self._results.get(job_id) for job_id in known}
         self._results = {job_id: row for job_id, row in self._results.items() if job_id in said}
+        self.visible = {each["key"]: each["sha256"] for row in self._results.values() for each in json.loads(row[3])}
+        here = said | self._ids()
+        self._accepted = {name: job_id for name, job_id in self._accepted.items() if job_id in here}
+        self._canceled = {job_id: was for job_id, was in self._canceled.items() if job_id in said}
         self._jobs.clear()
         self._outcomes.clear()
+        self._lost.clear()
         [(last,)] = self._rows("SELECT coalesce(max(id), 0) FROM event")
         self._event = last
-        for (job_id,) in self._rows("SELECT job_id FROM job"):
-            self._job(job_id, _Job(*self._rows(_JOB, job_id)[0]))
+        for job_id in sorted(self._ids()):
+            self._job(job_id, JobRow(*self._rows(_JOB, job_id)[0]))
 
     def stored(self, key: str) -> None:
         """An object was written or removed."""
@@ -150,7 +126,7 @@ class Checks:
             self._say("S2", f"message {msg_id} said two things: {before:.200} and {body:.200}")
         said = json.loads(body)["result"]
         job_id = said["job_id"]
-        rows = self._rows(_RESULT, job_id)
+        rows = self._rows(_RESULT, job_id) or [row for row in [self._forgotten.get(job_id)] if row is not None]
         if not rows:
             self._say("S6", f"job {job_id} was announced before it was settled")
             return
@@ -160,7 +136,7 @@ class Checks:
         if stands != told:
             self._say("S6", f"job {job_id} was announced as {told}, and settled as {stands}")
         if said["state"] == "finished":
-            if self._jobs[job_id].state == "canceled":
+            if job_id in self._jobs and self._jobs[job_id].state == "canceled":
                 self._say("S12", f"job {job_id} was canceled, and announced as finished")
             for each in said.get("outputs", ()):
                 self._same(each["key"], each["sha256"], "S5")
@@ -174,12 +150,14 @@ class Checks:
 
     def accepted(self, order: Order, job_id: str) -> None:
         """A submit was answered."""
+        rows = self._rows(_JOB, job_id)
+        if not rows and job_id in self._forgotten:
+            return
         before = self._accepted.setdefault(order.name, job_id)
         if before != job_id:
             self._say("S14", f"call {order.name} is job {before}, and job {job_id}")
-        rows = self._rows(_JOB, job_id)
         if rows:
-            self._job(job_id, _Job(*rows[0]))
+            self._job(job_id, JobRow(*rows[0]))
         else:
             self._say("S14", f"job {job_id} was accepted, and is not in the ledger")
 
@@ -187,12 +165,15 @@ class Checks:
         """A submit was refused: its key is another's."""
         self._refused.add(order.name)
 
-    def denied(self, order: Order, error: PlanrunError) -> None:
+    def denied(self, order: Order, job_id: str, error: PlanrunError) -> None:
         """Somebody who waits for a job that was accepted is told that there is none."""
-        self._say("S14", f"who waits for call {order.name} is told: {error}")
+        if job_id not in self._forgotten:
+            self._say("S14", f"who waits for call {order.name} is told: {error}")
 
     def canceled(self, job_id: str, reply: CancelReply) -> None:
         """A cancel was answered."""
+        if job_id in self._forgotten and not self._rows(_RESULT, job_id):
+            return
         self._canceled[job_id] = reply.canceled or self._canceled.get(job_id, False)
 
     def answered(self, order: Order, answer: Answer) -> None:
@@ -203,12 +184,13 @@ class Checks:
         if before != told:
             self._say("S2", f"job {answer.job_id} was answered as {before}, and as {told}")
         self.world.answers[order.name] = answer
+        self._accepted.setdefault(order.name, answer.job_id)
         for _, key, digest in outputs:
             self._same(key, digest, "S5")
 
     # --- inside ---
 
-    def _job(self, job_id: str, now: _Job) -> None:
+    def _job(self, job_id: str, now: JobRow) -> None:
         before = self._jobs.get(job_id)
         self._jobs[job_id] = now
         if before is None:
@@ -248,19 +230,23 @@ class Checks:
                 self.counts.handbacks += outcome == "released"
                 if outcome == "lost":
                     self.counts.losses += 1
-                    self._believed(job_id, attempt, incarnation, token)
+                    self._lost.add((job_id, attempt, incarnation, token))
 
     def _believed(self, job_id: str, attempt: int, incarnation: str, token: int) -> None:
         """S10 supposes clocks that run. Where one stood still, it is counted, and nothing hangs on it."""
         world = self.world
+        lost = job_id, attempt, incarnation, token
         if not world.trusts_itself(incarnation, token):
+            if not world.holds(incarnation, token):
+                self._lost.discard(lost)
             return
+        self._lost.discard(lost)  # said once
         self.counts.beliefs += 1
         if not world.clocks_stood:
             holder = world.incarnations[incarnation].name
             self._say("S10", f"job {job_id} attempt {attempt} was taken from {holder}, which still trusts itself")
 
-    def _result(self, job_id: str, before: _Job | None, now: _Job) -> None:
+    def _result(self, job_id: str, before: JobRow | None, now: JobRow) -> None:
         rows = self._rows(_RESULT, job_id)
         if not rows:
             if now.state == "finished":
@@ -274,7 +260,8 @@ class Checks:
             return
         self._results[job_id] = row
         attempt, token, status, outputs, _, _ = row
-        if status == "finished" and (before is None or before.state != "running" or before.token != token):
+        is_known = self._forgotten.get(job_id) == row  # it was settled before the restore
+        if status == "finished" and not is_known and (not before or (before.state, before.token) != ("running", token)):
             self._say("S7", f"job {job_id} was settled by token {token & _TOKEN}, which did not hold it: {before}")
         for each in json.loads(outputs):
             if f"/{attempt}-{token:x}/" not in each["key"]:
@@ -292,6 +279,9 @@ class Checks:
     def _say(self, rule: str, what: str) -> None:
         self.violations.append(Violation(rule, what, self.world.loop.now_s))
         self.world.say("oracle", f"VIOLATION {rule}: {what}")
+
+    def _ids(self) -> set[str]:
+        return {job_id for (job_id,) in self._rows("SELECT job_id FROM job")}
 
     def _rows(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
         if self._reader is None:
@@ -316,6 +306,8 @@ class Checks:
             return False
         if any(order.waits and order.name not in world.answers for order in orders if order.name in self._accepted):
             return False
+        if world.settings.mode is Mode.FLEET and world.broker.answers:
+            return False  # confirmed by the broker, and on their way to their receivers
         return not self._rows("SELECT 1 FROM outbox WHERE confirmed = 0 LIMIT 1")
 
     def at_end(self) -> None:
@@ -334,8 +326,9 @@ class Checks:
             elif order.waits and order.name not in world.answers:
                 self._say("L1", f"who waits for call {order.name}, job {job_id}, has heard nothing")
         for job_id, was_canceled in self._canceled.items():
-            if was_canceled and self._jobs[job_id].state != "canceled":
-                self._say("S12", f"job {job_id} was canceled, and is {self._jobs[job_id].state}")
+            state = self._jobs[job_id].state if job_id in self._jobs else "gone"
+            if was_canceled and state != "canceled":
+                self._say("S12", f"job {job_id} was canceled, and is {state}")
         self._messages_at_end()
         self._budgets_at_end()
         for job_id, token in self._rows("SELECT job_id, token FROM job WHERE state = 'running'"):
@@ -345,9 +338,12 @@ class Checks:
         """What lies in the store once all has been collected: nothing but what a result names, and its log."""
         logs = {f"{job_id}/{row[0]}-{row[1]:x}/log" for job_id, row in self._results.items() if row[1]}
         store = self.world.store
+        granted = {f"{job_id}/{attempt}-{token:x}" for job_id, attempt, token in self._rows(_TOKENS)}
         for key in sorted({*store.objects, *store.unfinished} - self.visible.keys()):
             first, _, rest = key.partition("/")
             kind, _, name = rest.partition("/")
+            if self._forgotten and kind == "jobs" and "/".join(name.split("/")[:2]) not in granted:
+                continue  # of an attempt that only the history before the restore knew
             is_named = first == "ledger" or name in logs or (kind == "results" and name[:-5] in self._results)
             if not is_named:
                 self._say("L4", f"{key} lies there, and no result names it")
@@ -371,5 +367,5 @@ class Checks:
         for job_id, job in self._jobs.items():
             outcomes = [outcome for (of, _), outcome in self._outcomes.items() if of == job_id]
             spent = (sum(each in FAILURES for each in outcomes), outcomes.count("lost"))
-            if spent != (job.failures, job.losses):
+            if spent != (job.failures, job.losses) and job_id not in self._adopted:
                 self._say("S11", f"job {job_id} had {spent} failures and losses, and counts {job}")

@@ -19,9 +19,12 @@ from planrun.sim.actor import Actor
 from planrun.sim.loop import SimLoop
 from planrun.wiring import upgrade_ledger
 
+SQL = resources.files("planrun.ledger") / "sql" / "sqlite"
 LEDGER_UUID = "51700000-0000-4000-8000-000000000000"
 COMMIT = "ledger:before-commit"
 BELL_S = 0.0005  # from a commit to whoever waits for it
+FULL = 2  # of SQLite's `synchronous`: a commit is on the disk before it is answered
+CHECKPOINT_PAGES = 1000  # as SQLite does it by itself
 
 
 class Copy(NamedTuple):
@@ -35,6 +38,8 @@ class Disk:
     """Attributes:
     path: Of the ledger's file.
     copies: One after each commit, the newest last; None: they are not kept.
+    refusal: Why no commit is taken now; None: they are.
+    err: What becomes of the next commit: 0 it fails, and is undone; 1 it fails, and stands; else all is well.
     commit_s: How long a writer waits before its next transaction is written; changes with the weather.
     on_commit: Called after each commit, with what it was about.
     stops_at: Is this actor to be stopped at such a place? Asked before a transaction begins.
@@ -47,6 +52,9 @@ class Disk:
         self.on_commit: Callable[[Iterable[str] | None], None] = lambda about: None
         self.stops_at: Callable[[Actor, str], bool] = lambda actor, place: False
         self.copies: list[Copy] | None = None
+        self.refusal: apsw.Error | None = None
+        self.err: Callable[[], int] | None = None
+        self._stands = True
         self.bells: list[SimBells] = []
         self.holder: SimHand | None = None
         self.line: list[SimHand] = []
@@ -60,22 +68,59 @@ class Disk:
             bells=lambda path, folder: SimBells(self, actor),
         )
 
+    def opened(self, connection: apsw.Connection) -> None:
+        """Somebody has opened a file: if it is the ledger's, its commits go by this disk."""
+        if connection.filename == str(self.path):
+            connection.set_commit_hook(self._before_commit)
+            connection.set_wal_hook(self._after_commit)
+
+    def is_hasty(self) -> bool:
+        """Does anybody answer before his commit is on the disk?"""
+        mine = [each for each in apsw.connections() if each.filename == str(self.path)]
+        return any(each.pragma("synchronous") != FULL for each in mine)
+
+    def _before_commit(self) -> bool:
+        if self.refusal is not None:
+            raise self.refusal
+        end = 2 if self.err is None else self.err()
+        if end == 0:
+            raise apsw.IOError("disk I/O error")
+        self._stands = end != 1
+        return False
+
+    def _after_commit(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        if pages >= CHECKPOINT_PAGES:
+            connection.wal_checkpoint()
+        if self._stands:
+            return apsw.SQLITE_OK
+        self._stands = True
+        return apsw.SQLITE_IOERR_FSYNC
+
     def ring(self, about: Iterable[str] | None) -> None:
         """Something was committed: tell whoever listens, and everybody who waits, a moment later."""
         names = None if about is None else frozenset(about)
         if self.copies is not None:
-            self.copies.append(Copy(self.path.read_bytes(), self._log.read_bytes()))
+            self.copies.append(self.copy())
         self.on_commit(names)
         for bells in self.bells:
             bells.told(names)
 
-    def put_back(self, copy: Copy) -> None:
+    def copy(self) -> Copy:
+        """What has been committed by now."""
+        return Copy(self.path.read_bytes(), self._log.read_bytes() if self._log.exists() else b"")
+
+    def put_back(self, copy: Copy, *, is_backup: bool = False) -> None:
         """Another file lies there now. To be said while nobody who lives has it open."""
         for path in (self.path, self._log, self._log.with_name(f"{self.path.name}-shm")):
             path.unlink(missing_ok=True)  # who is dead keeps what it had
         self.path.write_bytes(copy.file)
         self._log.write_bytes(copy.log)
         self.copies = None
+        if is_backup:
+            connection = apsw.Connection(str(self.path))
+            connection.set_commit_hook(None)  # it was made while the disk was well
+            connection.execute((SQL / "mark_copy.sql").read_text())
+            connection.close()
 
     @property
     def _log(self) -> Path:
@@ -201,8 +246,7 @@ def _template() -> Path:
     path = scratch() / "template.db"
     upgrade_ledger(f"sqlite:///{path}", backup=None)
     connection = apsw.Connection(str(path))
-    set_meta = (resources.files("planrun.ledger") / "sql" / "sqlite" / "set_meta.sql").read_text()
-    connection.execute(set_meta, {"k": "ledger_uuid", "v": LEDGER_UUID})
+    connection.execute((SQL / "set_meta.sql").read_text(), {"k": "ledger_uuid", "v": LEDGER_UUID})
     connection.pragma("wal_checkpoint", "truncate")
     connection.close()
     return path

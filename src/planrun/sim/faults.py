@@ -9,11 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from planrun.core.life import Outcome
 from planrun.sim.jobs import Deed
+from planrun.sim.script import Act
 from planrun.sim.settings import Mode, Order, Settings, deeds
+from planrun.sim.zombies import Zombies
 
 BOX_TRIPS = (
     "grant:asking",
@@ -49,16 +50,6 @@ WORDS = (
 )  # fmt: skip
 
 
-class Act(NamedTuple):
-    """One line of a script: a method of `World`, and what it is called with."""
-
-    verb: str
-    args: dict[str, Any]
-
-    def __str__(self) -> str:
-        return f"{self.verb}({', '.join(f'{name}={value!r}' for name, value in self.args.items())})"
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One history before it is run.
@@ -78,6 +69,7 @@ class Draw:
 
     def __init__(self, seed: int, jobs: int, mode: Mode | None) -> None:
         self.chance = random.Random(f"{seed} plan")
+        self.more = random.Random(f"{seed} disasters")  # of its own: what came later changes no plan of before
         self.seed = seed
         self.jobs = jobs
         self.mode = mode or self.chance.choice((Mode.BOX, Mode.FLEET))
@@ -111,6 +103,8 @@ class Draw:
             end_s=self.honest_s + 1500,
         )
         acts = [act for kind in self._kinds() for act in kind()]
+        acts += Zombies(self.seed, settings).acts()
+        acts += self._disasters(settings.strict)
         return Plan(self.seed, settings, tuple(acts), table)
 
     # --- what is asked ---
@@ -271,6 +265,34 @@ class Draw:
         for what in self.chance.sample(WORDS, self.chance.randint(1, 5)):
             way = self.chance.choice(("there", "back"))
             yield Act("lose", {"what": what, "way": way, "times": self.chance.randint(1, 3)})
+
+    def _disasters(self, strict: bool) -> Iterator[Act]:
+        more = self.more
+        for verb in ("disk_full", "disk_errs", *(("broker_blocked",) if self.is_fleet else ())):
+            if more.random() < 0.25:
+                yield Act(verb, self._while())
+        if more.random() < 0.25:
+            name = "orchestrator" if self.is_fleet else "w1"
+            yield Act("cut_power", {"name": name, "at_s": self._moment(), "lost_s": more.choice((0.1, 1, 10))})
+
+        if self.is_fleet and strict and more.random() < 0.3:
+            yield self._restore()
+        elif self.is_fleet and strict and more.random() < 0.3:
+            yield Act("store_lies", self._while())
+
+    def _restore(self) -> Act:
+        """An operator who knows how the copy came about: that of `planrun backup` says by itself that it is old."""
+        copied_s, at_s = sorted((self._moment(), self._moment()))
+        is_backup = self.more.random() < 0.5
+        recover_s = round(at_s + is_backup * self.more.choice((0, 5, 30)), 3)
+        return Act("restore", {"copied_s": copied_s, "at_s": at_s, "recover_s": recover_s, "is_backup": is_backup})
+
+    def _moment(self) -> float:
+        return round(self.more.uniform(0, self.honest_s), 3)
+
+    def _while(self) -> dict[str, float]:
+        from_s = self._moment()
+        return {"from_s": from_s, "until_s": round(from_s + self.lease_s * self.more.choice((0.1, 0.5, 1.1, 2.5)), 2)}
 
     def _lost_objects(self) -> Iterator[Act]:
         yield Act("lose_objects", {"times": self.chance.randint(1, 3)})

@@ -47,7 +47,7 @@ class Hub(Machine):
     """The orchestrator's machine.
 
     Attributes:
-        recovers: It is started with `--recover`.
+        recovers: It is started with `--recover`, until it serves.
         disk, url, place: Of its own ledger.
     """
 
@@ -78,7 +78,7 @@ class Hub(Machine):
             ledger=ledger,
             store=world.store,
             fleet=Fleet(store="sim", broker="sim", lease_s=settings.lease_s),
-            creates_once=settings.strict,
+            creates_once=settings.strict and world.store.honours_absent,
             open_broker=open_broker,
             environment={},
             webhooks=Sender(world, self),
@@ -88,6 +88,7 @@ class Hub(Machine):
         )
         async with govern(seat, options) as orchestrator:
             world.say(self.name, f"serves generation {orchestrator.generations.number}")
+            self.recovers = False
             self._serving = Serving(orchestrator, ledger, clock, name=clock.new_id()[:8])
             ledger.watch(self._serving.changed)
             await orchestrator.run(asyncio.Event())

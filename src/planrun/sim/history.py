@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planrun.sim.checks import Counts, Violation
 from planrun.sim.faults import Plan, draw
+from planrun.sim.findings import Counts, Violation
 from planrun.sim.settings import Mode
 from planrun.sim.world import World
 

@@ -77,6 +77,11 @@ class SimLoop(asyncio.BaseEventLoop):
             self.current = self.world
             asyncio._set_running_loop(None)
 
+    def _run_once(self) -> None:
+        """For whoever runs it as any other loop, as pytest does."""
+        if not self._step():
+            raise Stuck("everybody waits, and for nothing that could ever happen")
+
     def _step(self) -> bool:
         able = [actor for actor in self.actors if actor.ready and not actor.is_frozen and not actor.hardware.stands]
         if not able:
@@ -117,6 +122,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self.actors.remove(actor)
         self._graves.append(actor)
         self._threads.unwind(actor)
+        for task in actor.tasks:
+            asyncio._unregister_task(task)  # nobody shall wait for it to end
         for let_go in actor.at_crash:
             let_go()
 

@@ -313,8 +313,10 @@ class App(Machine):
             except (WaitTimeout, LedgerUnavailable):
                 await asyncio.sleep(ASK_AGAIN_S)
             except (UnknownJob, ResultGone) as error:
-                world.checks.denied(order, error)
-                return
+                world.checks.denied(order, job_id, error)
+                job_id = await self._submit(client, order)
+                if job_id is None:
+                    return
             else:
                 world.checks.answered(order, answer)
 
@@ -355,7 +357,7 @@ class App(Machine):
         assert order.cancel_after_s is not None
         await asyncio.sleep(order.cancel_after_s)
         while True:
-            with suppress(LedgerUnavailable):
+            with suppress(LedgerUnavailable, UnknownJob):
                 reply = await client.cancel(job_id, who=self.name, why="as told")
                 self.world.checks.canceled(job_id, reply)
                 return

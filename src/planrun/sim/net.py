@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from planrun.sim.actor import Actor
 from planrun.sim.loop import SimLoop
+
+RESEND_S = 0.2  # so soon a word is sent again that did not get through; the next time it takes twice as long
 
 
 class NoWay(Exception):
@@ -145,3 +149,60 @@ class _Call:
             self.answer.set_result(value)
         else:
             self.answer.set_exception(error)
+
+
+class Way:
+    """One direction of a connection: words arrive in the order in which they were said.
+
+    Where the two do not reach each other the words wait. What is under way when the connection ends is lost.
+
+    Attributes:
+        is_open: The connection has not ended.
+    """
+
+    def __init__(
+        self,
+        net: Net,
+        loop: SimLoop,
+        who: str,
+        whom: str,
+        host: Callable[[], Actor | None],
+        trip_s: Callable[[], float],
+    ) -> None:
+        """
+        Args:
+            who, whom, host: As in `Net.ask`.
+            trip_s: How long the next word takes, at least.
+        """
+        self.is_open = True
+        self._net, self._loop = net, loop
+        self._who, self._whom, self._host = who, whom, host
+        self._trip_s = trip_s
+        self._words: deque[Callable[[], None]] = deque()
+        self._last_s = 0.0
+        self._resend_s = RESEND_S
+
+    def say(self, act: Callable[..., None], *args: Any) -> None:
+        """Let the other end do something when this arrives there."""
+        self._last_s = max(self._last_s, self._loop.now_s + self._trip_s())
+        self._words.append(partial(act, *args))
+        self._loop.world.later(self._last_s - self._loop.now_s, self._arrive)
+
+    def lag(self, by_s: float) -> None:
+        """What is said from now on waits so long, in its order."""
+        self._last_s = self._loop.now_s + by_s
+
+    def end(self) -> None:
+        self.is_open = False
+        self._words.clear()
+
+    def _arrive(self) -> None:
+        actor = self._host()
+        if not self.is_open or actor is None:
+            return
+        if self._net.is_cut(self._who, self._whom):
+            self._loop.world.later(self._resend_s, self._arrive)
+            self._resend_s *= 2
+        else:
+            self._resend_s = RESEND_S
+            actor.soon(self._words.popleft())

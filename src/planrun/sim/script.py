@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from planrun.sim.actor import Actor, Crash, Hardware
 from planrun.sim.broker import Broker
@@ -14,15 +16,35 @@ from planrun.sim.net import Net
 from planrun.sim.store import SimStore
 
 
+class Act(NamedTuple):
+    """One line of a script: a method of `World`, and what it is called with."""
+
+    verb: str
+    args: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.verb}({', '.join(f'{name}={value!r}' for name, value in self.args.items())})"
+
+
 @dataclass(slots=True)
 class _Stop:
     """Attributes:
     nth: At which passing.
     for_s: How long the process is frozen there; None: it crashes.
+    after_s: It goes on so long after somebody else got a job that it has, if that is earlier.
     """
 
     nth: int
     for_s: float | None
+    after_s: float | None = None
+
+
+class _Outliving(NamedTuple):
+    """Who stands still until one of these jobs is given to somebody."""
+
+    jobs: frozenset[str]
+    after_s: float
+    thaw: Callable[[], None]
 
 
 @dataclass(slots=True)
@@ -35,6 +57,18 @@ class _Loss:
     what: str
     way: str
     times: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Delay:
+    """Attributes:
+    way: `there` or `back`.
+    """
+
+    who: str
+    what: str
+    way: str
+    by_s: float
 
 
 class Script:
@@ -58,13 +92,19 @@ class Script:
         self.clocks_stood = self.wall_stepped = False
         self._stops: dict[tuple[str, str], _Stop] = {}
         self._losses: list[_Loss] = []
+        self._delays: list[_Delay] = []
+        self._outliving: list[_Outliving] = []
         self._forgets = 0
 
     def say(self, who: str, what: str) -> None:
         """Into the trace."""
         raise NotImplementedError
 
-    def at(self, at_s: float, act: Callable[[], None]) -> None:
+    def chance_of(self, name: str) -> random.Random:
+        """A stream of chance of its own."""
+        raise NotImplementedError
+
+    def at(self, at_s: float, act: Callable[[], object]) -> None:
         """Do something at that moment; at once if it has passed."""
         self.busy_until_s = max(self.busy_until_s, at_s)
         self.loop.world.later(max(0.0, at_s - self.loop.now_s), act)
@@ -80,6 +120,15 @@ class Script:
             self._stops[name, at] = _Stop(nth, for_s)
         else:
             self.at(at_s or 0, lambda: self._freeze(self.machines[name].actor, for_s))
+
+    def outlive(self, name: str, *, at: str, nth: int = 1, after_s: float, for_s: float) -> None:
+        """Freeze a worker at that place until somebody else runs a job that it has, and a little longer.
+
+        Args:
+            after_s: So much longer.
+            for_s: For so long, if nobody does.
+        """
+        self._stops[name, at] = _Stop(nth, for_s, after_s)
 
     def crash(self, name: str, *, at_s: float | None = None, at: str = "", nth: int = 1) -> None:
         """Kill the process of a party. It is started again after `Settings.restart_s`. Args as for `freeze`."""
@@ -142,6 +191,17 @@ class Script:
         """
         self._losses.append(_Loss(what, way, times))
 
+    def delay(self, who: str, what: str, *, way: str, by_s: float, from_s: float, until_s: float) -> None:
+        """The words of a kind that a party says meanwhile take so much longer. Args as for `lose`."""
+        delay = _Delay(who, what, way, by_s)
+
+        def begin() -> None:
+            self._delays.append(delay)
+            self.say("network", f"is slow with what {who} says: {what}, on the way {way}, by {by_s:g} s")
+
+        self.at(from_s, begin)
+        self.at(until_s, lambda: self._delays.remove(delay))
+
     def broker_blocked(self, *, from_s: float, until_s: float) -> None:
         """An alarm of the broker: it takes nothing of whoever publishes, and goes on delivering."""
 
@@ -190,6 +250,9 @@ class Script:
                 return True
         return False
 
+    def delay_s(self, who: str, what: str, way: str) -> float:
+        return sum(delay.by_s for delay in self._delays if (delay.who, delay.what, delay.way) == (who, what, way))
+
     def stored(self, key: str) -> None:
         if self._forgets and "/jobs/" in key and key in self.store.objects and "film" in key:
             self._forgets -= 1
@@ -221,22 +284,37 @@ class Script:
             self.machines[actor.name].crash()
             raise Crash
         self.say(actor.name, f"is at {place}")
-        self._freeze(actor, stop.for_s)
+        thaw = self._freeze(actor, stop.for_s)
+        machine = self.machines[actor.name]
+        if stop.after_s is not None and isinstance(machine, Worker) and machine.supervisor is not None:
+            jobs = frozenset(lease.job_id for lease in machine.supervisor.keeper.leases)
+            self._outliving.append(_Outliving(jobs, stop.after_s, thaw))
         self.loop.pause(0)
 
-    def _freeze(self, actor: Actor | None, for_s: float) -> None:
+    def granted(self, job_id: str) -> None:
+        """Somebody has got it: who had it before, and stands still, may go on."""
+        for each in [each for each in self._outliving if job_id in each.jobs]:
+            self._outliving.remove(each)
+            self.loop.world.later(each.after_s, each.thaw)
+
+    def _freeze(self, actor: Actor | None, for_s: float) -> Callable[[], None]:
         if actor is None or actor.is_frozen:
-            return
+            return lambda: None
         self.say(actor.name, f"is frozen for {for_s:g} s")
         actor.is_frozen = True
 
+        is_over = False
+
         def thaw() -> None:
-            if not actor.is_dead:
+            nonlocal is_over
+            if not is_over and not actor.is_dead:
                 actor.is_frozen = False
                 self.say(actor.name, "goes on")
+            is_over = True
 
         self.busy_until_s = max(self.busy_until_s, self.loop.now_s + for_s)
         self.loop.world.later(for_s, thaw)
+        return thaw
 
     def _on(self, hardware: Hardware) -> list[Machine]:
         return [machine for machine in self.machines.values() if machine.hardware is hardware]

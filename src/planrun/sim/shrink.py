@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from planrun.sim.faults import Act, Plan
+from planrun.sim.faults import Plan
 from planrun.sim.history import Report, run_plan
+from planrun.sim.script import Act
 from planrun.sim.scripted import differing, plain, script_of
 from planrun.sim.settings import Order, Settings, deeds
 

@@ -26,6 +26,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import apsw
+
 from planrun import trip
 from planrun.client.answer import Answer
 from planrun.config import place_of
@@ -33,17 +35,19 @@ from planrun.core.names import job_id_of, token_shown
 from planrun.ledger.contract import Ledger
 from planrun.sim.actor import Hardware
 from planrun.sim.broker import Broker
-from planrun.sim.checks import Checks, Violation
+from planrun.sim.checks import Checks
+from planrun.sim.disasters import Disasters
 from planrun.sim.disk import Disk, scratch
+from planrun.sim.findings import Violation
 from planrun.sim.fleet import Hub
 from planrun.sim.loop import SimLoop, Stuck
 from planrun.sim.machines import App, BoxWorker, Machine, Receiver, Worker
 from planrun.sim.net import Fate, Net
 from planrun.sim.remote import FleetApp, FleetWorker
-from planrun.sim.script import Script
 from planrun.sim.settings import Mode, Settings
 from planrun.sim.store import SimStore
 from planrun.sim.trace import Line, Trace
+from planrun.worker.keeper import Keeper
 
 REST_S = 5.0  # it is looked so long whether anything still happens once all has ended
 COLLECTED_S = 35.0  # once files of lost attempts may go, they have gone after so long, and what came late with them
@@ -52,7 +56,7 @@ DOUBLED = ("offer", "tell", "deliver", "beat", "answer", "settle", "release", "g
 DRIFT_MAX = 0.0005  # 500 ppm: what a clock that is disciplined may differ in its rate
 
 
-class World(Script):
+class World(Disasters):
     """Attributes:
     settings: What it is made of.
     machines: Its parties by name.
@@ -134,13 +138,15 @@ class World(Script):
         gc.disable()  # whose `finally` runs when must not depend on how much memory was asked for
         logging.disable(logging.CRITICAL)
         trip.watch(self.at_trip)
+        apsw.connection_hooks.append(self._opened)
         for name in sorted(self.machines):
             self.machines[name].start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         trip.watch(None)
-        self._close()
+        self.close()
+        apsw.connection_hooks.remove(self._opened)
         logging.disable(logging.NOTSET)
         if self._gc_was_on:
             gc.enable()
@@ -209,12 +215,24 @@ class World(Script):
 
     def trusts_itself(self, incarnation: str, token: int) -> bool:
         """Does the holder of that lease believe that it still has it?"""
-        machine = self.incarnations.get(incarnation)
-        if machine is None or machine.actor is None or machine.incarnation != incarnation:
-            return False
-        return machine.supervisor is not None and machine.supervisor.keeper.trusts(token)
+        keeper = self._keeper(incarnation)
+        return keeper is not None and keeper.trusts(token)
+
+    def holds(self, incarnation: str, token: int) -> bool:
+        """Is somebody there who has not heard that this lease is over?"""
+        keeper = self._keeper(incarnation)
+        return keeper is not None and any(lease.token == token for lease in keeper.leases)
 
     # --- inside ---
+
+    def _opened(self, connection: apsw.Connection) -> None:
+        self.disk.opened(connection)
+
+    def _keeper(self, incarnation: str) -> Keeper | None:
+        machine = self.incarnations.get(incarnation)
+        if machine is None or machine.actor is None or machine.incarnation != incarnation or machine.supervisor is None:
+            return None
+        return machine.supervisor.keeper
 
     def _who(self) -> str:
         return self.loop.current.name
@@ -231,11 +249,14 @@ class World(Script):
             fate.lost_back = self._fates.random() < settings.lost / 2
             if what in DOUBLED and self._fates.random() < settings.doubled:
                 fate.doubled_s = self._fates.choice((0.01, 1, 30))
+        fate.there_s += self.delay_s(who, what, "there")
+        fate.back_s += self.delay_s(who, what, "back")
         fate.lost_there = self.loses(what, "there") or fate.lost_there
         fate.lost_back = (not fate.lost_there and self.loses(what, "back")) or fate.lost_back
         return fate
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End whoever is there, and remove what they left."""
         self.checks.close()
         janitor = self.loop.world
         for actor in [*self.loop.actors]:

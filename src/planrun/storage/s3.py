@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # only in its stubs
 PART_BYTES_MIN = 8 * 1024 * 1024
 PARTS_MAX = 10_000
 PARTS_AT_ONCE_MAX = 2
+AMAZON = "Amazon (AWS_ENDPOINT_URL names another server)"
 TIMEOUT_S = 60.0  # for one request, so for one part
 RETRY_S = 15.0
 CONFLICTS_MAX = 5
@@ -68,14 +69,14 @@ class S3Store:
         """
         Args:
             prefix: Where in the bucket, without slashes at its ends.
-            endpoint: Address of the server; empty: Amazon's of the region.
+            endpoint: Address of the server; empty: Amazon's of the region; every error says which.
             access: Region and credentials by the names of AWS_* variables, before those of the environment.
             timeout_s: How long one request may take: a part of an upload, or a range of an object. Seconds.
             retry_s: So long a request is tried again before the store counts as away. Seconds.
         """
         server = urlsplit(endpoint)
         port = f":{server.port}" if server.port else ""
-        self._where = f"bucket {bucket}" + (f" at {server.hostname}{port}" if endpoint else "")
+        self._where = f"bucket {bucket} at " + (f"{server.hostname}{port}" if endpoint else AMAZON)
         self._bucket = Bucket(
             bucket,
             prefix=prefix or None,

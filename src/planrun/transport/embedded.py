@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -15,6 +14,7 @@ from planrun.core.flows import Notice
 from planrun.core.messages import Lease, RenewRequest, Standing
 from planrun.core.offers import Offer, OfferQuery, oldest_at, since_oldest
 from planrun.ledger.contract import Ledger
+from planrun.transport.hearing import Hearing
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class EmbeddedTransport:
         self._incarnation = incarnation
         self._query = query
         self._since_oldest: int | None = None  # starts since the last one by age
-        self._news = asyncio.Event()
+        self._hearing = Hearing()
         self._own_row = asyncio.Event()
         self._watching: list[asyncio.Task[None]] = []
 
@@ -57,10 +57,7 @@ class EmbeddedTransport:
             self._watching = [
                 asyncio.create_task(watch) for watch in (self._watch(), self._watch(self._incarnation, self._own_row))
             ]
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._news.wait()
-        self._news.clear()
+        await self._hearing.changed(timeout_s=timeout_s)
 
     async def beat(self, request: RenewRequest) -> Sequence[Standing]:
         return await self._ledger.renew(request)
@@ -93,7 +90,7 @@ class EmbeddedTransport:
                 await self._clock.sleep(UNAVAILABLE_S)
             if seen is not None:
                 seen.set()
-            self._news.set()
+            self._hearing.ring()
             await self._clock.sleep(BETWEEN_LOOKS_S)
 
 

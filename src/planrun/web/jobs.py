@@ -113,7 +113,7 @@ async def cancel(call: Call, *, query: JobQuery, body: OperatorBody) -> Response
 
 
 async def retry(call: Call, *, query: JobQuery, body: OperatorBody) -> Response:
-    """Submit a failed or canceled job again, as a new job. Calling it twice makes two."""
+    """Submit a failed or canceled job again, as a new job. 409 while a retry of it is open: names that one."""
     old = await (await call.job(query.namespace)).show()
     job = await call.client.retry(old.job_id, who=body.who, why=body.why, timeout_s=SUBMIT_TIMEOUT_S)
     new = await job.show()

@@ -20,7 +20,7 @@ from planrun.ledger.wire import Poll, reach_of
 from planrun.web.calls import Call
 
 NOBODY = "0" * 32
-FLEET_WIDE = frozenset({"drain", "undrain", "drains", "ended", "violations", "rates", "set_rate"})
+FLEET_WIDE = frozenset({"drain", "undrain", "drains", "ended", "violations", "owed", "rates", "set_rate"})
 LOOKS = frozenset({"job", "archived", "job_ids"})  # asked in one namespace after another
 KNOWN_MAX = 100_000
 

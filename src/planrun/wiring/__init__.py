@@ -6,14 +6,13 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
 from httpx2 import AsyncBaseTransport
 
 from planrun.clock import Clock, SystemClock
-from planrun.complaints import Complaints
 from planrun.config import (
     Place,
     broker_from,
@@ -57,11 +56,7 @@ from planrun.storage.remote import RemoteStore
 from planrun.tls import client_context
 from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
-
-NO_BROKER_NOW = (
-    "the fleet has no broker any more; restart this worker, so that it asks the orchestrator for jobs,"
-    " or the orchestrator with --broker"
-)
+from planrun.transport.following import FollowingTransport, Meeting
 
 log = logging.getLogger(__name__)
 
@@ -147,6 +142,11 @@ def blocking_view(ledger: Ledger) -> Ledger | None:
 def remote_logs(ledger: Ledger) -> RemoteLedger | None:
     """Where the logs of its jobs are read, if its orchestrator has them; None: on this box."""
     return ledger if isinstance(ledger, RemoteLedger) else None
+
+
+def silence_ms(ledger: Ledger) -> int:
+    """How long the orchestrator of a ledger owes an answer; 0: it owes none, or the ledger is a file."""
+    return ledger.silent_ms if isinstance(ledger, RemoteLedger) else 0
 
 
 async def join_fleet(ledger: Ledger) -> Fleet:
@@ -263,12 +263,19 @@ async def touch_store(store: Store) -> None:
 
 
 def open_transport(
-    ledger: Ledger, clock: Clock, row: WorkerRow, *, broker: str = "", broker_prefix: str = ""
+    ledger: Ledger,
+    clock: Clock,
+    row: WorkerRow,
+    *,
+    broker: str = "",
+    broker_prefix: str = "",
+    lost: Callable[[], None] | None = None,
 ) -> WorkerTransport:
     """A worker's end of the transport.
 
     Args:
         broker: Address of a RabbitMQ; empty: offers are read from the ledger.
+        lost: Called each time the broker could not be reached.
 
     Raises:
         Invalid: Not such an address, or what is needed for it is not installed.
@@ -276,19 +283,8 @@ def open_transport(
     if broker:
         rabbitmq = rabbitmq_ends()
         told = rabbitmq.broker_at(broker, broker_prefix)
-        complaints = Complaints(log, clock)
-
-        async def moved() -> str:
-            """The fleet's broker by now: an orchestrator was started with another one."""
-            now = broker_from((await join_fleet(ledger)).broker)
-            if not now:
-                complaints.say("broker", f"worker {row.name} is offered nothing: {NO_BROKER_NOW}")
-                now = broker
-            url: str = rabbitmq.broker_at(now, broker_prefix).url
-            return url
-
         worker: WorkerTransport = rabbitmq.RabbitWorker(
-            told, ledger, clock, incarnation=row.incarnation, lane=lane_of(row), moved=moved
+            told, ledger, clock, incarnation=row.incarnation, lane=lane_of(row), lost=lost
         )
         return worker
     query = OfferQuery(
@@ -298,6 +294,28 @@ def open_transport(
         limit=row.slots,
     )
     return EmbeddedTransport(ledger, clock, row.incarnation, query)
+
+
+def open_following(
+    ledger: Ledger, clock: Clock, row: WorkerRow, *, broker: str, broker_prefix: str, every_s: float
+) -> WorkerTransport:
+    """The end of a fleet's worker: as `open_transport`, and it goes where the fleet's orchestrator says by then.
+
+    Args:
+        every_s: How often that is asked, seconds.
+
+    Raises:
+        Invalid: As `open_transport`.
+    """
+
+    async def where() -> Meeting:
+        fleet = await join_fleet(ledger)
+        return Meeting(broker_from(fleet.broker), fleet.broker_prefix)
+
+    def opening(at: Meeting, lost: Callable[[], None]) -> WorkerTransport:
+        return open_transport(ledger, clock, row, broker=at.broker, broker_prefix=at.prefix, lost=lost)
+
+    return FollowingTransport(Meeting(broker, broker_prefix), clock, where=where, opening=opening, every_s=every_s)
 
 
 def open_fleet_transport(clock: Clock, *, broker: str, broker_prefix: str, generation: int) -> FleetTransport:

@@ -29,7 +29,7 @@ from planrun.orchestrator.publisher import Publisher
 from planrun.orchestrator.retention import Retention
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.transport.contract import WorkerTransport
-from planrun.wiring import folder_of, generation_met, open_transport, scratch_root
+from planrun.wiring import folder_of, generation_met, open_following, open_transport, scratch_root
 from planrun.wiring.ground import Ground, open_ground
 from planrun.worker.attempt import Tools
 from planrun.worker.catalog import Catalog, open_catalog
@@ -86,7 +86,18 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
             scratch=scratch,
             idle_max=options.slots,
         )
-        transport = open_transport(ledger, clock, row, broker=ground.broker, broker_prefix=ground.broker_prefix)
+        transport = (
+            open_following(
+                ledger,
+                clock,
+                row,
+                broker=ground.broker,
+                broker_prefix=ground.broker_prefix,
+                every_s=options.lease_ms / 2000,
+            )
+            if place.is_remote
+            else open_transport(ledger, clock, row)
+        )
         post = Post(
             place=place,
             clock=clock,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 import ssl
 import weakref
 from collections.abc import Awaitable, Callable
@@ -47,6 +48,12 @@ CONNECT_S = 5.0
 IDLE_S = 30.0  # a connection is kept so long; the server keeps it longer
 PAUSES_S = (0.0, 0.1, 0.2, 0.5, 1.0)  # the first one: an idle connection was closed just when it was used
 AFTER_TROUBLE_S = 1.0
+CUT_S = 6  # what the other kernel has not even confirmed for so long is cut off; a slow answer is awaited for longer
+_TCP = {"TCP_KEEPIDLE": CUT_S, "TCP_KEEPINTVL": 2, "TCP_USER_TIMEOUT": CUT_S * 1000}  # not every system has them
+SOCKET_OPTIONS = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _TCP.items() if hasattr(socket, name)),
+]
 DETAIL_CHARS_MAX = 200
 
 
@@ -87,22 +94,32 @@ class RemoteLedger:
         self._ways = {way: self._open(headers) for way in Way}
         self._seen: weakref.WeakKeyDictionary[asyncio.Task[Any], dict[str | None, str]] = weakref.WeakKeyDictionary()
         self._met = False
+        self._owed_ms: int | None = None  # since when there is no answer to a question that wants one at once
         self._generation = 0  # the highest that was met
 
     def _open(self, headers: dict[str, str]) -> httpx2.AsyncClient:
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=IDLE_S)
+        verify = self._tls or self._url.startswith("https:")
+        wire = self._wire or httpx2.AsyncHTTPTransport(verify=verify, limits=limits, socket_options=SOCKET_OPTIONS)
+        # Mounted, and not the transport of all: so a proxy that the environment names still goes first.
         return httpx2.AsyncClient(
-            base_url=self._url,
-            headers=headers,
-            limits=limits,
-            verify=self._tls or self._url.startswith("https:"),
-            transport=self._wire,
+            base_url=self._url, headers=headers, verify=verify, transport=self._wire, mounts={"all://": wire}
         )
 
     @property
     def generation(self) -> int:
         """The highest generation of this ledger that was met; 0: none yet."""
         return self._generation
+
+    @property
+    def is_met(self) -> bool:
+        """It has answered before."""
+        return self._met
+
+    @property
+    def silent_ms(self) -> int:
+        """How long an answer is owed, over all questions since the last one; 0: none is."""
+        return 0 if self._owed_ms is None else self._clock.boot_ms() - self._owed_ms
 
     async def fleet(self) -> Fleet:
         """What a machine has to know to join.
@@ -152,6 +169,8 @@ class RemoteLedger:
 
     async def _ask(self, question: _Question) -> Any:
         began_ms = self._clock.boot_ms()
+        if self._owed_ms is None and question.way is Way.PLAIN:
+            self._owed_ms = began_ms
         doubt: _NoAnswer | None = None  # a try that may have done it
         for tries in itertools.count():
             try:
@@ -218,7 +237,7 @@ class RemoteLedger:
                 "is a proxy in between, or the orchestrator older? Upgrade it first"
             ) from None
         finally:
-            self._met = True
+            self._met, self._owed_ms = True, None
 
     def _refuse_replaced(self, reply: httpx2.Response) -> None:
         """An orchestrator whose ledger was recovered elsewhere: what it says is not believed."""

@@ -17,7 +17,7 @@ from planrun.core.coverage import OpenJobs
 from planrun.core.drains import Drain, DrainRequest
 from planrun.core.errors import Invalid, LedgerUnavailable
 from planrun.core.history import What
-from planrun.core.keeping import Archived, Garbage, Keep, Record, Stale
+from planrun.core.keeping import Archived, Garbage, Keep, Owed, Record, Stale
 from planrun.core.listing import ListQuery
 from planrun.core.messages import (
     AttemptRow,
@@ -201,6 +201,9 @@ class SqliteLedger:
 
     async def counts(self, namespace: str | None) -> dict[str, int]:
         return await self._read(partial(reading.counts, namespace=namespace))
+
+    async def owed(self) -> Owed | None:
+        return await self._read(reading.owed)
 
     async def violations(self) -> list[str]:
         return await self._read(reading.violations)

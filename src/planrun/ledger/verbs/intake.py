@@ -41,6 +41,8 @@ def _submit(tx: Tx, request: SubmitRequest, fleet: Fleet | None) -> SubmitReply:
                 job_id=known["job_id"],
             )
         return _attach(tx, request, known["job_id"], "repeated")
+    if request.retry_of is not None:
+        _refuse_second_retry(tx, request.retry_of)
 
     if request.key is not None:
         holder = one(
@@ -63,6 +65,17 @@ def _submit(tx: Tx, request: SubmitRequest, fleet: Fleet | None) -> SubmitReply:
             _remember(tx, request, holder["job_id"])
             return _attach(tx, request, holder["job_id"], "joined")
     return _create(tx, request, fleet)
+
+
+def _refuse_second_retry(tx: Tx, job_id: str) -> None:
+    """Two people who retry the same job want it run once more, not twice."""
+    made = one(tx, "open_retry", job_id=job_id)
+    if made is not None:
+        raise Conflict(
+            f"{job_id} was retried before: job {made['job_id']} is {made['state']}; "
+            "wait for that one, or cancel it first",
+            job_id=made["job_id"],
+        )
 
 
 def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> SubmitReply:

@@ -6,11 +6,13 @@ from itertools import takewhile
 from typing import Any
 
 from planrun.core.history import ENDS
+from planrun.core.keeping import Owed
 from planrun.core.life import Outcome, Reason, State
 from planrun.core.messages import AttemptRow, Checkpoint, EventRow, Failure, JobRow, Lease
 from planrun.ledger.tx import Row, Tx, load, one
 from planrun.ledger.verbs.requests import job_of_request, shown_state
 
+VAIN_TRIES = 3
 _PLAIN = (
     "job_id", "namespace", "kind", "version", "key", "attempt", "failures", "max_attempts", "losses", "max_losses",
     "handbacks", "max_handbacks", "priority", "token", "incarnation", "worker", "lease_until_ms", "not_before_ms",
@@ -81,6 +83,12 @@ def ended(tx: Tx, since_ms: int) -> dict[str, int]:
 def job_ids(tx: Tx, namespace: str | None, prefix: str, limit: int) -> list[str]:
     """The ids that begin like this, in order."""
     return [row["job_id"] for row in tx.rows("job_ids", namespace=namespace, prefix=prefix, limit=limit)]
+
+
+def owed(tx: Tx) -> Owed | None:
+    """Answers that are sent in vain: a receiver that was only started anew takes the second or third try."""
+    row = one(tx, "owed", tries_min=VAIN_TRIES)
+    return None if row is None else Owed(**row)
 
 
 def violations(tx: Tx) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import aiormq
@@ -13,13 +13,12 @@ from aiormq.abc import AbstractConnection
 from aiormq.exceptions import AMQPError, ChannelNotFoundEntity, ChannelPreconditionFailed, InvalidFrameError
 
 from planrun.clock import Clock
-from planrun.core.errors import PlanrunError, TransportUnavailable
+from planrun.core.errors import TransportUnavailable
 from planrun.transport.rabbitmq.address import shown
 from planrun.transport.rabbitmq.topology import Queue
 
 CONNECT_S = 10.0
 ASK_S = 10.0
-WHERE_S = 2.0
 REST_MS = 500  # after a failure, nobody asks again at once
 
 for _name in ("aiormq", "aio_pika"):  # whatever they log is raised, too, and said here
@@ -66,14 +65,14 @@ async def asking(what: str, *, timeout_s: float = ASK_S, queue: str = "") -> Asy
 class Link:
     """One connection to the broker."""
 
-    def __init__(self, url: str, clock: Clock, *, name: str, moved: Callable[[], Awaitable[str]] | None = None) -> None:
+    def __init__(self, url: str, clock: Clock, *, name: str, lost: Callable[[], None] | None = None) -> None:
         """
         Args:
             name: What the broker's operator sees.
-            moved: Asked for its address by now, each time it could not be reached.
+            lost: Called each time it could not be reached.
         """
         self._url = url
-        self._moved = moved
+        self._lost = lost
         self._clock = clock
         self._name = name
         self._connection: AbstractConnection | None = None
@@ -142,16 +141,11 @@ class Link:
                     raise TransportUnavailable(f"{closed}: no such virtual host, or not for this user") from None
         except TransportUnavailable as error:
             self._failed = (now_ms, error)
-            await self._look_where()
+            if self._lost is not None:
+                self._lost()
             raise
         self._failed = None
         return self._connection
-
-    async def _look_where(self) -> None:
-        if self._moved is not None:
-            with suppress(PlanrunError, TimeoutError):  # whoever knows cannot be reached either
-                async with asyncio.timeout(WHERE_S):
-                    self._url = await self._moved()
 
 
 async def declare(link: Link, queue: Queue) -> int:

@@ -1,28 +1,25 @@
-"""A worker's end: offers of its lane and words to it come over one connection, heartbeats go over another.
-
-What the broker cannot carry, the ledger itself can: a heartbeat that is not confirmed is asked of it directly. So a
-worker that is cut off from one of the two keeps its leases.
-"""
+"""A worker's end: offers of its lane and words to it come over one connection, heartbeats go over another."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 
 from aiormq import Channel
 from aiormq.abc import DeliveredMessage
 
 from planrun.clock import Clock
 from planrun.complaints import Complaints
-from planrun.core.errors import LedgerUnavailable, TransportUnavailable
+from planrun.core.errors import TransportUnavailable
 from planrun.core.flows import Notice
-from planrun.core.lease import heartbeat_ms
 from planrun.core.messages import Lease, RenewRequest, Standing
 from planrun.ledger.contract import Ledger
+from planrun.transport.beating import beat
+from planrun.transport.hearing import Hearing
+from planrun.transport.intake import SLOT_WAIT_S, BrokerOffer, Intake
 from planrun.transport.rabbitmq.address import Broker
-from planrun.transport.rabbitmq.intake import BrokerOffer, Intake
+from planrun.transport.rabbitmq.lane import RabbitLane
 from planrun.transport.rabbitmq.link import Link, asking, declare, ensure
 from planrun.transport.rabbitmq.sender import Sender
 from planrun.transport.rabbitmq.wire import Unreadable, read
@@ -30,7 +27,6 @@ from planrun.transport.rabbitmq.wire import Unreadable, read
 log = logging.getLogger(__name__)
 
 AGAIN_S = 1.0
-SLOT_WAIT_S = 60.0
 REASON = "planrun-reason"
 
 
@@ -45,31 +41,24 @@ class RabbitWorker:
         *,
         incarnation: str,
         lane: str,
-        moved: Callable[[], Awaitable[str]] | None = None,
+        lost: Callable[[], None] | None = None,
         slot_wait_s: float = SLOT_WAIT_S,
     ) -> None:
         """
         Args:
-            moved: As in `Link`.
-            slot_wait_s: How long an offer may be held here, unacknowledged; far below the broker's own patience.
+            lost: As in `Link`.
+            slot_wait_s: As in `Intake`.
         """
         self._topology = broker.topology
         self._ledger = ledger
         self._clock = clock
         self._lane = self._topology.offers(lane)
         self._control = self._topology.control(incarnation)
-        self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes", moved=moved)
-        self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes", moved=moved), clock)
-        self._news = asyncio.Event()
+        self._link = Link(broker.url, clock, name=f"planrun {incarnation} consumes", lost=lost)
+        self._sender = Sender(Link(broker.url, clock, name=f"planrun {incarnation} publishes", lost=lost), clock)
+        self._hearing = Hearing()
         self._complaints = Complaints(log, clock)
-        self._intake = Intake(
-            self._lane.name,
-            slot_wait_s=slot_wait_s,
-            put_aside=self._put_aside,
-            on_news=self._news.set,
-            complaints=self._complaints,
-        )
-        self._notices: list[Notice] = []
+        self._intake = Intake(slot_wait_s=slot_wait_s, on_news=self._hearing.ring, complaints=self._complaints)
         self._keeping: asyncio.Task[None] | None = None
 
     async def offers(self, free: int) -> Sequence[BrokerOffer]:
@@ -81,28 +70,13 @@ class RabbitWorker:
 
     async def changed(self, *, timeout_s: float) -> None:
         self._start()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._news.wait()
-        self._news.clear()
+        await self._hearing.changed(timeout_s=timeout_s)
 
     async def beat(self, request: RenewRequest) -> Sequence[Standing] | None:
-        try:
-            # A broker that is silent may take half the time to the next heartbeat: the rest is for the ledger.
-            async with asking("a heartbeat", timeout_s=heartbeat_ms(request.lease_ms) / 2000):
-                if await self._sender.send(request, "", exchange=self._topology.beat_exchange):
-                    return None
-            why = f"nobody takes heartbeats at {self._topology.beat_exchange}"
-        except TransportUnavailable as error:
-            why = str(error)
-        try:
-            return await self._ledger.renew(request)
-        except LedgerUnavailable as error:
-            raise LedgerUnavailable(f"{error}; and {why}") from None
+        return await beat(request, self._ledger, self._send_beat)
 
     async def notices(self, leases: Sequence[Lease]) -> Sequence[Notice]:
-        said, self._notices = self._notices, []
-        return [notice for notice in said if notice.lease is None or notice.lease in leases]
+        return self._hearing.notices(leases)
 
     async def close(self) -> None:
         """The broker gives to others whatever was not acknowledged."""
@@ -146,8 +120,11 @@ class RabbitWorker:
         control = await self._open(broken)
         async with asking(f"consuming {self._control.name}"):
             await control.basic_consume(self._control.name, self._hear, no_ack=True)
-        await self._intake.connect(await self._open(broken, prefetch=1))
-        self._news.set()
+        offers = await self._open(broken, prefetch=1)
+        await self._intake.connect(
+            RabbitLane(self._lane.name, offers, put_aside=self._put_aside, complaints=self._complaints)
+        )
+        self._hearing.ring()
         if self._complaints.over("connection"):
             log.info("connected to the broker again")
         await broken.wait()
@@ -160,6 +137,9 @@ class RabbitWorker:
 
     # --- messages ---
 
+    async def _send_beat(self, request: RenewRequest) -> bool:
+        return await self._sender.send(request, "", exchange=self._topology.beat_exchange)
+
     async def _hear(self, message: DeliveredMessage) -> None:
         try:
             notice = read(message.header.properties.headers, message.body, Notice)
@@ -167,8 +147,7 @@ class RabbitWorker:
             self._complaints.say("word", f"a word to this worker was not understood: {error}", level=logging.ERROR)
             return
         assert isinstance(notice, Notice)
-        self._notices.append(notice)
-        self._news.set()
+        self._hearing.hear(notice)
 
     async def _put_aside(self, message: DeliveredMessage, why: str) -> bool:
         """Keep a message that the ledger did not know. False: it could not be kept, so it must not be acknowledged."""
