@@ -1,4 +1,4 @@
-"""The threads of a simulated world: greenlets, of which one runs at any time, and which change when they are told to."""
+"""The threads of a simulated world: greenlets, of which one runs at a time; they change when they are told to."""
 
 from __future__ import annotations
 
