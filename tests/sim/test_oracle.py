@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
-from planrun.sim.jobs import Deed
-from planrun.sim.settings import Order, Settings
+from planrun.core.life import Outcome
+from planrun.sim.jobs import Deed, SimProcess
+from planrun.sim.settings import Order, Settings, fails
 from planrun.sim.world import World
+from planrun.worker.happenings import Exited
 
 
 @pytest.fixture
@@ -94,6 +96,18 @@ def test_a_job_that_nobody_runs_is_found(world: World) -> None:
     world.run()
 
     assert "L1" in rules(world)
+
+
+def test_a_process_that_runs_on_after_a_cancel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def kill(process: SimProcess) -> Exited:
+        return Exited(killed=True, signal=9)
+
+    monkeypatch.setattr(SimProcess, "kill", kill)
+    orders = (Order(n=1, cancel_after_s=5),)
+    with World(1, Settings(orders=orders, lease_s=10, deed_of=fails(Outcome.STALLED))) as world:
+        world.run()
+
+    assert rules(world) == {"L5"}
 
 
 CLEANED = Settings(lease_s=10, deed_of=lambda n, attempt: Deed(runs_s=5), gc_grace_s=10, is_cleaned=True)

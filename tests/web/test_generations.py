@@ -65,7 +65,6 @@ async def test_who_has_met_a_higher_generation_does_not_believe_a_lower_one(tmp_
         standing(tmp_path / "a.db", tmp_path / "store", clock) as left,
         standing(tmp_path / "b.db", tmp_path / "store", clock, began=False) as right,
     ):
-        await right.chronicle.take_generation(2, "", seal_key="k", recovering=False)
         await right.generations.enter(recover=True)
         async with serving(right) as address:
             remote = open_ledger(address, clock=clock)

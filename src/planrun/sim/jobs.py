@@ -79,6 +79,11 @@ class SimProcess:
     def has_ended(self) -> bool:
         return self._exited is not None
 
+    @property
+    def runs(self) -> bool:
+        """Does job code run in it?"""
+        return self._task is not None and self._exited is None
+
     def run(
         self,
         kind: Kind,
@@ -190,14 +195,22 @@ class SimPool:
         start_s: Callable[[], float],
         deed_of: Callable[[int, int], Deed],
         bytes_of: Callable[[int, int], bytes],
+        began: Callable[[str, SimProcess], None],
     ) -> None:
+        """
+        Args:
+            began: Told of each process, with the job that it is for.
+        """
+        self._began = began
         self._start_s = start_s
         self._deed_of = deed_of
         self._bytes_of = bytes_of
 
     async def take(self, granted: Granted, kind: Kind) -> SimProcess:
         await asyncio.sleep(self._start_s())
-        return SimProcess(self._deed_of, self._bytes_of)
+        process = SimProcess(self._deed_of, self._bytes_of)
+        self._began(granted.lease.job_id, process)
+        return process
 
     def prepare(self, *, after_s: float = 0) -> None:
         pass

@@ -126,7 +126,7 @@ class Worker(Machine):
             catalog=Catalog(self.kinds, row.handlers, row.capabilities),
             scratch=place.scratch,
             gates=gates,
-            processes=SimPool(world.start_s, world.settings.deed_of, world.bytes_of),
+            processes=SimPool(world.start_s, world.settings.deed_of, world.bytes_of, world.began),
             transport=self.open_transport(actor, ledger, clock, row),
             clear=lambda incarnation: None,
             environment={},

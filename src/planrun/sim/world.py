@@ -33,13 +33,14 @@ from planrun.client.answer import Answer
 from planrun.config import place_of
 from planrun.core.names import job_id_of, token_shown
 from planrun.ledger.contract import Ledger
-from planrun.sim.actor import Hardware
+from planrun.sim.actor import Actor, Hardware
 from planrun.sim.broker import Broker
 from planrun.sim.checks import Checks
 from planrun.sim.disasters import Disasters
 from planrun.sim.disk import Disk, scratch
 from planrun.sim.findings import Violation
 from planrun.sim.fleet import Hub
+from planrun.sim.jobs import SimProcess
 from planrun.sim.loop import SimLoop, Stuck
 from planrun.sim.machines import App, BoxWorker, Machine, Receiver, Worker
 from planrun.sim.net import Fate, Net
@@ -51,6 +52,7 @@ from planrun.worker.keeper import Keeper
 
 REST_S = 5.0  # it is looked so long whether anything still happens once all has ended
 COLLECTED_S = 35.0  # once files of lost attempts may go, they have gone after so long, and what came late with them
+STOPPED_S = 40.0  # and a lease: so long after a job's end its process is told to stop, given time for it, and killed
 LOOK_S = 0.5
 DOUBLED = ("offer", "tell", "deliver", "beat", "answer", "settle", "release", "grant_first", "renew", "submit")
 DRIFT_MAX = 0.0005  # 500 ppm: what a clock that is disciplined may differ in its rate
@@ -91,6 +93,7 @@ class World(Disasters):
         self.incarnations: dict[str, Worker] = {}
         self.machines: dict[str, Machine] = {}
         self._runs = 0
+        self._processes: list[tuple[str, SimProcess, Actor]] = []
         self.store = SimStore(self.loop)
         self.store.on_write = self.stored
         self.store.upload_s = lambda: self._between(self.settings.upload_s)
@@ -164,6 +167,10 @@ class World(Disasters):
         self._until(lambda: self.loop.now_s >= rest_s, by_s=rest_s)
         if not self.checks.violations:
             self.checks.at_end()
+        if not self.checks.violations:
+            stopped_s = self.loop.now_s + settings.lease_s + STOPPED_S
+            self._until(lambda: not self.running() or self.loop.now_s >= stopped_s, by_s=stopped_s)
+            self.checks.stopped_at_end(self.running())
         if settings.is_cleaned and not self.wall_stepped and not self.checks.violations:
             gone_s = self.loop.now_s + settings.gc_grace_s + COLLECTED_S
             self._until(lambda: self.loop.now_s >= gone_s, by_s=gone_s)
@@ -212,6 +219,14 @@ class World(Disasters):
         """What the job code leaves in its file: never twice the same, as real encoders do."""
         self._runs += 1
         return f"job {n}, attempt {attempt}, run {self._runs}".encode()
+
+    def began(self, job_id: str, process: SimProcess) -> None:
+        """A worker has a job process."""
+        self._processes.append((job_id, process, self.loop.current))
+
+    def running(self) -> list[str]:
+        """Jobs whose code runs somewhere. It dies with its worker."""
+        return [job_id for job_id, process, worker in self._processes if process.runs and not worker.is_dead]
 
     def trusts_itself(self, incarnation: str, token: int) -> bool:
         """Does the holder of that lease believe that it still has it?"""
