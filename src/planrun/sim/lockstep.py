@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from planrun.sim.loop import SimLoop
 
 
-class _Thread(greenlet):
+class _Thread:
     """One thread of the lockstep.
 
     Attributes:
@@ -25,12 +25,21 @@ class _Thread(greenlet):
     """
 
     def __init__(self, actor: Actor, job: Callable[[], None]) -> None:
-        super().__init__()
         self.actor = actor
         self.is_doomed = False
         self._job = job
+        self._stack = greenlet(self._run)
 
-    def run(self) -> None:
+    def go(self) -> None:
+        """Run until it waits or has ended."""
+        self._stack.parent = getcurrent()
+        self._stack.switch()
+
+    def wait(self) -> None:
+        """Called by itself: let the others run until somebody says `go`."""
+        self._stack.parent.switch()
+
+    def _run(self) -> None:
         with suppress(Crash):
             self._job()
 
@@ -40,6 +49,7 @@ class Lockstep:
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
+        self._running: _Thread | None = None
         self._waiting: list[_Thread] = []
 
     def begin(self, future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -49,13 +59,12 @@ class Lockstep:
 
     def pause(self, actor: Actor, seconds: float) -> None:
         """See `SimLoop.pause`."""
-        thread = getcurrent()
-        if not isinstance(thread, _Thread):
+        thread = self._running
+        if thread is None:
             return
         actor.later(seconds, self._switch, thread)
         self._waiting.append(thread)
-        assert thread.parent is not None
-        thread.parent.switch()
+        thread.wait()
         self._waiting.remove(thread)
         if thread.is_doomed:
             raise Crash
@@ -67,14 +76,13 @@ class Lockstep:
             self._switch(thread)
 
     def _switch(self, thread: _Thread) -> None:
-        current = self._loop.current
-        self._loop.current = thread.actor
-        thread.parent = getcurrent()
+        before, self._running = self._running, thread
+        current, self._loop.current = self._loop.current, thread.actor
         running = asyncio._get_running_loop()
         asyncio._set_running_loop(None)  # as in a real thread
-        thread.switch()
+        thread.go()
         asyncio._set_running_loop(running)
-        self._loop.current = current
+        self._running, self._loop.current = before, current
 
 
 def answer(future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
