@@ -75,8 +75,8 @@ class Draw:
         self.jobs = jobs
         self.mode = mode or self.chance.choice((Mode.BOX, Mode.FLEET))
         self.is_fleet = self.mode is Mode.FLEET
-        self.lease_s = self.chance.choice((6, 12, 30))
-        self.honest_s = self.chance.choice((30, 60, 120))
+        self.lease_s = self.chance.choice((6, 6, 12, 12, 30))
+        self.honest_s = self.chance.choice((20, 30, 60))
         self.workers = self.chance.choice((2, 2, 3))
 
     def plan(self) -> Plan:
@@ -139,7 +139,7 @@ class Draw:
         troubled = chance.random() < 0.5
         table = {}
         for n in range(1, self.jobs + 1):
-            runs_s = round(chance.choice((0.2, chance.uniform(1, 10), chance.uniform(5, 40))), 2)
+            runs_s = round(chance.choice((0.2, chance.uniform(1, 6), chance.uniform(4, 20))), 2)
             every_s = chance.choice((0, 0, 2))
             for attempt in range(1, 7):
                 end, dies = Outcome.SUCCESS, False

@@ -1,13 +1,14 @@
-"""The threads of a simulated world: real ones, of which exactly one runs at any time."""
+"""The threads of a simulated world: greenlets, of which one runs at a time; they change when they are told to."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
+
+from greenlet import getcurrent, greenlet
 
 from planrun.sim.actor import Actor, Crash
 
@@ -20,33 +21,31 @@ class _Thread:
 
     Attributes:
         actor: Whose work it does.
-        go, back: Let go of to let it run, and by it when it waits or has ended.
         is_doomed: When it runs again, it unwinds.
     """
 
-    def __init__(self) -> None:
-        self.go, self.back = threading.Lock(), threading.Lock()
-        self.go.acquire()
-        self.back.acquire()
-        self.actor: Actor
-        self.job: Callable[[], None] | None = None
+    def __init__(self, actor: Actor, job: Callable[[], None]) -> None:
+        self.actor = actor
         self.is_doomed = False
-        threading.Thread(target=self._run, name="planrun-sim", daemon=True).start()
+        self._job = job
+        self._stack = greenlet(self._run)
+
+    def go(self) -> None:
+        """Run until it waits or has ended."""
+        self._stack.parent = getcurrent()
+        self._stack.switch()
+
+    def wait(self) -> None:
+        """Called by itself: let the others run until somebody says `go`."""
+        self._stack.parent.switch()
 
     def _run(self) -> None:
-        while True:
-            self.go.acquire()
-            if self.job is not None:
-                with suppress(Crash):
-                    self.job()
-            self.job = None
-            self.back.release()
+        with suppress(Crash):
+            self._job()
 
 
 class Lockstep:
     """The threads of a world: whoever switches to one stands still until it waits or has ended."""
-
-    _spare: ClassVar[list[_Thread]] = []
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
@@ -55,12 +54,8 @@ class Lockstep:
 
     def begin(self, future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Run a function in a thread, and put what becomes of it into the future."""
-        thread = self._spare.pop() if self._spare else _Thread()
-        thread.actor = self._loop.current
-        thread.is_doomed = False
         context = contextvars.copy_context()
-        thread.job = lambda: context.run(answer, future, func, args)
-        self._switch(thread)
+        self._switch(_Thread(self._loop.current, lambda: context.run(answer, future, func, args)))
 
     def pause(self, actor: Actor, seconds: float) -> None:
         """See `SimLoop.pause`."""
@@ -69,8 +64,7 @@ class Lockstep:
             return
         actor.later(seconds, self._switch, thread)
         self._waiting.append(thread)
-        thread.back.release()
-        thread.go.acquire()
+        thread.wait()
         self._waiting.remove(thread)
         if thread.is_doomed:
             raise Crash
@@ -83,13 +77,12 @@ class Lockstep:
 
     def _switch(self, thread: _Thread) -> None:
         before, self._running = self._running, thread
-        current = self._loop.current
-        self._loop.current = thread.actor
-        thread.go.release()
-        thread.back.acquire()
+        current, self._loop.current = self._loop.current, thread.actor
+        running = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)  # as in a real thread
+        thread.go()
+        asyncio._set_running_loop(running)
         self._running, self._loop.current = before, current
-        if thread.job is None:
-            self._spare.append(thread)
 
 
 def answer(future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:

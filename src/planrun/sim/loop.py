@@ -5,8 +5,8 @@ were made ready, as asyncio promises; which actor runs next, the seed picks. Tim
 something to run, then jumps to the next timer. Every callback carries its context, and so knows its actor; what runs
 needs no change to be frozen (its callbacks wait), crashed (they are dropped for ever) or slowed down.
 
-What the code hands to a thread runs in a real thread, but in lockstep: exactly one runs at any time, and it may wait
-in virtual time in its middle (`pause`), where it can be frozen or crashed like everything else.
+What the code hands to a thread runs in a greenlet: it may wait in virtual time in its middle (`pause`), where it can be
+frozen or crashed like everything else.
 """
 
 from __future__ import annotations
@@ -22,12 +22,9 @@ from collections.abc import Callable
 from typing import Any
 
 from planrun.sim.actor import ACTOR, Actor, Crash, Hardware
-from planrun.sim.lockstep import Lockstep, answer
+from planrun.sim.lockstep import Lockstep
 
 STEPS_MAX = 2_000_000  # of one history: more is a loop that never waits
-
-
-READERS = "planrun-ledger-reader"
 TASKS_KEPT_MAX = 256
 
 
@@ -188,9 +185,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         future = self.create_future()
-        # What only reads the ledger never waits: to change threads would take longer.
-        is_quick = getattr(executor, "_thread_name_prefix", "").startswith(READERS)
-        self.call_soon(answer if is_quick else self._threads.begin, future, func, args)
+        self.call_soon(self._threads.begin, future, func, args)
         return future
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:

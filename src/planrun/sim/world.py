@@ -204,6 +204,7 @@ class World(Disasters):
     def say(self, who: str, what: str, *, job: str = "", attempt: int | None = None, token: int | None = None) -> None:
         """Into the trace, if there is one. Jobs and workers are called by their names there."""
         if self.trace is not None:
+            what = what.replace(f"{self.folder}/", "")  # it has another name each time
             shown = None if token is None else token_shown(token)
             self.trace.lines.append(Line(self.loop.now_s, who, what, self.names.get(job, job), attempt, shown))
 
