@@ -92,6 +92,7 @@ class Draw:
             upload_s=chance.choice(((0, 0), (0, 0.5), (0, 10))),
             commit_s=chance.choice(((0.0005, 0.003), (0.0005, 0.003), (0.001, 0.3))),
             trip_s=chance.choice(((0.001, 0.02), (0.001, 1.0))),
+            stall_s=10,
             restart_s=chance.choice((0.2, 2, 10)),
             drain_grace_s=chance.choice((0, 0, 5)),
             proof_of_death=chance.random() < 0.7,
@@ -99,7 +100,7 @@ class Draw:
             lost=chance.choice((0, 0, 0.02, 0.2)),
             doubled=chance.choice((0, 0, 0.1)),
             gc_grace_s=10,
-            is_cleaned=True,
+            is_cleaned=self.seed % 2 == 0,
             honest_s=self.honest_s,
             end_s=self.honest_s + 1500,
         )

@@ -27,16 +27,16 @@ from planrun.worker.pool import Process
 KILL_S = 0.05
 STOP_S = 1.0  # from the word to stop to a checkpoint
 
-PLAIN = Kind(kind="render", version="v1", module="sim", output_bytes_max=MIB, max_runtime_s=120, stall_s=45)
+PLAIN = Kind(kind="render", version="v1", module="sim", output_bytes_max=MIB, max_runtime_s=120)
 RESUMABLE = Kind(
-    kind="encode", version="v1", module="sim", resumable="fmt-1", output_bytes_max=MIB, max_runtime_s=120, stall_s=45
+    kind="encode", version="v1", module="sim", resumable="fmt-1", output_bytes_max=MIB, max_runtime_s=120
 )
 KINDS = (PLAIN, RESUMABLE)
 
 
-def kinds_of(versions: Sequence[str]) -> tuple[Kind, ...]:
+def kinds_of(versions: Sequence[str], stall_s: float) -> tuple[Kind, ...]:
     """Both kinds, in each of these versions."""
-    return tuple(replace(kind, version=version) for version in versions for kind in KINDS)
+    return tuple(replace(kind, version=version, stall_s=stall_s) for version in versions for kind in KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

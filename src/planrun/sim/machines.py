@@ -158,7 +158,8 @@ class Worker(Machine):
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """What it can run."""
-        return kinds_of(self.world.settings.versions.get(self.name, ("v1",)))
+        settings = self.world.settings
+        return kinds_of(settings.versions.get(self.name, ("v1",)), settings.stall_s)
 
     def deploy(self) -> None:
         """SIGTERM."""

@@ -61,6 +61,7 @@ class Settings:
         over the network take: the least and the most, seconds; chance picks.
     strict: In a fleet answers stand in the store before anybody hears of them.
     lost, doubled: Which share of all words over the network gets lost, or comes twice, until `honest_s`.
+    stall_s: A job that says nothing for so long is ended.
     restart_s: After so long a crashed process is started again.
     gc_grace_s: How long files of lost attempts stay.
     is_cleaned: The history goes on until they have gone.
@@ -82,6 +83,7 @@ class Settings:
     trip_s: tuple[float, float] = (0.001, 0.02)
     lost: float = 0
     doubled: float = 0
+    stall_s: float = 45
     restart_s: float = 2.0
     drain_grace_s: float = 0
     proof_of_death: bool = True
