@@ -1,7 +1,8 @@
 """A worker's end that follows its fleet: to another broker, to none, and back.
 
 An orchestrator that was started anew may name another broker. Who stayed with the old one would be offered nothing
-there, and nobody would hear its heartbeats; so it is looked up when a broker is lost, and every half a lease.
+there, and nobody would hear its heartbeats; so it is looked up when a broker is lost, and now and then although it is
+not: not often, for ten thousand workers ask.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ from planrun.worker.supervisor import Supervisor
 log = logging.getLogger(__name__)
 
 WEBHOOK_SECRET_VARIABLE = "PLANRUN_WEBHOOK_SECRET"
+FOLLOW_LEASES = 5  # so many leases from one look where the fleet is to the next
 
 
 @asynccontextmanager
@@ -93,7 +94,7 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
                 row,
                 broker=ground.broker,
                 broker_prefix=ground.broker_prefix,
-                every_s=options.lease_ms / 2000,
+                every_s=FOLLOW_LEASES * options.lease_ms / 1000,
             )
             if place.is_remote
             else open_transport(ledger, clock, row)
