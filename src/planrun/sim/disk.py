@@ -94,6 +94,7 @@ class Disk:
         if self._stands:
             return apsw.SQLITE_OK
         self._stands = True
+        self.on_commit(None)  # nobody is told that it stands, but who looks at the file sees it
         return apsw.SQLITE_IOERR_FSYNC
 
     def ring(self, about: Iterable[str] | None) -> None:

@@ -82,11 +82,11 @@ class World(Disasters):
         self._fates = self.chance_of("fates")
         self.names = {job_id_of(order.namespace, f"call-{order.name}"): order.name for order in orders}
         self.namespaces = tuple(sorted({"default", *(order.namespace for order in orders)}))
-        if name:
-            self.say("scenario", name)
         self.folder = scratch() / f"{seed}"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
+        if name:
+            self.say("scenario", name)
         self.checks = Checks(self)
         self.answers: dict[str, Answer] = {}
         self.opened: list[Ledger] = []
