@@ -75,8 +75,8 @@ class Draw:
         self.jobs = jobs
         self.mode = mode or self.chance.choice((Mode.BOX, Mode.FLEET))
         self.is_fleet = self.mode is Mode.FLEET
-        self.lease_s = self.chance.choice((6, 6, 12, 12, 30))
-        self.honest_s = self.chance.choice((20, 30, 60))
+        self.lease_s = self.chance.choice((6, 6, 12, 12, 20))
+        self.honest_s = self.chance.choice((10, 20, 40))
         self.workers = self.chance.choice((2, 2, 3))
 
     def plan(self) -> Plan:
@@ -140,7 +140,7 @@ class Draw:
         troubled = chance.random() < 0.5
         table = {}
         for n in range(1, self.jobs + 1):
-            runs_s = round(chance.choice((0.2, chance.uniform(1, 6), chance.uniform(4, 20))), 2)
+            runs_s = round(chance.choice((0.2, chance.uniform(1, 4), chance.uniform(3, 12))), 2)
             every_s = chance.choice((0, 0, 2))
             for attempt in range(1, 7):
                 end, dies = Outcome.SUCCESS, False
@@ -163,7 +163,7 @@ class Draw:
         ]  # fmt: skip
         if self.is_fleet:
             kinds += [self._hub, self._broker, self._words]
-        return [kind for kind in kinds if self.chance.random() < 0.4 or kind.__name__[1:] in self.sure]
+        return [kind for kind in kinds if self.chance.random() < 0.25 or kind.__name__[1:] in self.sure]
 
     def _times(self, most: int) -> Iterator[float]:
         for _ in range(self.chance.randint(1, most)):

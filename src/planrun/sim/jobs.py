@@ -28,9 +28,7 @@ KILL_S = 0.05
 STOP_S = 1.0  # from the word to stop to a checkpoint
 
 PLAIN = Kind(kind="render", version="v1", module="sim", output_bytes_max=MIB, max_runtime_s=120)
-RESUMABLE = Kind(
-    kind="encode", version="v1", module="sim", resumable="fmt-1", output_bytes_max=MIB, max_runtime_s=120
-)
+RESUMABLE = Kind(kind="encode", version="v1", module="sim", resumable="fmt-1", output_bytes_max=MIB, max_runtime_s=120)
 KINDS = (PLAIN, RESUMABLE)
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from planrun.sim.world import World
 
 ASK_AGAIN_S = 2.0
+ENDED_REST_S = 10.0  # whoever gave up by itself is not started at once: that would be a loop
 WAIT_S = 60.0
 
 
@@ -85,7 +86,7 @@ class Machine:
             self.world.loop.mishaps.append(f"{self.name}: {error!r}: {traceback.format_exc()}")
         if self.actor is actor:
             self.actor = None
-            self.world.loop.world.later(self.world.settings.restart_s, self.start)
+            self.world.loop.world.later(max(ENDED_REST_S, self.world.settings.restart_s), self.start)
             self.world.loop.crash(actor)
 
     async def main(self, actor: Actor) -> None:

@@ -53,7 +53,7 @@ from planrun.worker.keeper import Keeper
 REST_S = 5.0  # it is looked so long whether anything still happens once all has ended
 COLLECTED_S = 35.0  # once files of lost attempts may go, they have gone after so long, and what came late with them
 STOPPED_S = 40.0  # and a lease: so long after a job's end its process is told to stop, given time for it, and killed
-LOOK_S = 0.5
+LOOK_S = 1.0
 DOUBLED = ("offer", "tell", "deliver", "beat", "answer", "settle", "release", "grant_first", "renew", "submit")
 DRIFT_MAX = 0.0005  # 500 ppm: what a clock that is disciplined may differ in its rate
 

@@ -15,8 +15,8 @@ from planrun.sim.script import Act
 from planrun.sim.settings import Mode, Settings
 
 PLACES = ("settle:before", "upload:before-complete", "fence:after-check")
-SHARE = 0.4  # of all seeds, for each kind of them
-OVER_S = 40.0  # by then somebody else has begun
+SHARE = 0.2  # of all seeds, for each kind of them
+OVER_S = 20.0  # by then somebody else has begun
 
 
 class Zombies:
