@@ -64,7 +64,7 @@ def test_a_disaster_changes_nothing_else_of_a_seed() -> None:
 def test_commits_that_do_not_wait_for_the_disk_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Disk, "is_hasty", lambda disk: True)
 
-    assert broken(plans("cut_power", Mode.BOX, first=11)) == "S1"
+    assert broken(plans("cut_power", Mode.BOX, first=11)) == "S4"
 
 
 def test_a_connection_that_does_not_wait_for_the_disk_is_hasty() -> None:

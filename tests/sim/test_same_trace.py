@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SEEDS = (3, 6, 13, 18)
+SEEDS = (3, 8, 13, 18)
 
 
 def told(seed: int, folder: Path, hash_seed: str) -> str:

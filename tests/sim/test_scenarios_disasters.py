@@ -166,7 +166,7 @@ def test_g6_a_ledgers_file_that_is_an_older_copy_is_not_run_until_somebody_says_
         story.run(until_s=59)
 
         refusals = times(story, "orchestrator", "ends: this ledger must not be run as it is: it has counted to")
-        assert len(refusals) > 10
+        assert len(refusals) >= 4  # whatever starts it again tries for ever
         assert story.rows("SELECT v FROM meta WHERE k = 'generation'") == [(1,)]
         assert story.count("job") == 1  # nobody is answered meanwhile
         story.run()

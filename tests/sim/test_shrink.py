@@ -73,9 +73,9 @@ def test_a_plan_that_is_written_down_is_the_history_of_its_seed(seed: int) -> No
 
 
 def test_the_command_prints_the_small_one(failing: Report, capsys: pytest.CaptureFixture[str]) -> None:
-    status = sim(seed=9, jobs=2, shrink=True)
+    status = sim(seed=5, jobs=2, shrink=True)
 
     printed = capsys.readouterr().out
     assert status == 1
-    assert "def test_seed_9_breaks_s3() -> None:\n    with World(9, SETTINGS) as world:\n" in printed
+    assert "def test_seed_5_breaks_s3() -> None:\n    with World(5, SETTINGS) as world:\n" in printed
     assert "acts on the answer" in printed

@@ -45,13 +45,14 @@ WORKER: Mapping[str, Outcome] = {
     "settle:before": Outcome(2, 2),  # a file under a key that nobody names
     "settle:answered": Outcome(1, 1),  # it has happened: the worker is not needed any more
 }
-# Steps of an orchestrator that is killed there and started again.
-ORCHESTRATOR: Mapping[str, Outcome] = {
-    "grant:written": Outcome(1, 1),  # not granted: the offer comes again
-    "grant_first:answering": Outcome(2, 1),  # it is away for longer than this short lease; else the same token: none
-    "standing:answering": Outcome(1, 1),
-    "settle:written": Outcome(1, 1),  # not settled: asked for again
-    "settle:answering": Outcome(1, 1),  # settled: answered the same again
+# Steps of an orchestrator that is killed there and started again, and what may come of it.
+ORCHESTRATOR: Mapping[str, Sequence[Outcome]] = {
+    "grant:written": [Outcome(1, 1)],  # not granted: the offer comes again
+    # Granted: asked again, it answers with the same token; unless it was away for longer than this short lease.
+    "grant_first:answering": [Outcome(1, 1), Outcome(2, 1)],
+    "standing:answering": [Outcome(1, 1)],
+    "settle:written": [Outcome(1, 1)],  # not settled: asked for again
+    "settle:answering": [Outcome(1, 1)],  # settled: answered the same again
 }
 
 
@@ -100,7 +101,7 @@ async def orchestrator_dies(fleet: Fleet, step: str) -> None:
     fleet.start_orchestrator()
     (row,) = await fleet.ended(job_id, timeout_s=TIMEOUT_S)
     seen = Outcome((await fleet.result(job_id)).attempt, len(fleet.starts(job_id)))
-    assert (row.state, seen) == (State.FINISHED, ORCHESTRATOR[step]), (step, fleet.last_words())
+    assert row.state is State.FINISHED and seen in ORCHESTRATOR[step], (step, row.state, seen, fleet.last_words())
     await fleet.check(job_id)
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from planrun.sim.world import World
 
 ASK_AGAIN_S = 2.0
-ENDED_REST_S = 10.0  # whoever gave up by itself is not started at once: that would be a loop
+GAVE_UP_REST_S = 10.0  # whoever gave up is not started at once: on a full disk that would be a loop
 WAIT_S = 60.0
 
 
@@ -78,15 +78,17 @@ class Machine:
         return SimClock(self.hardware, self._ids)
 
     async def _run(self, actor: Actor) -> None:
+        rest_s = self.world.settings.restart_s
         try:
             await self.main(actor)
         except PlanrunError as error:
             self.world.say(self.name, f"ends: {error}")
+            rest_s = max(GAVE_UP_REST_S, rest_s)
         except Exception as error:
             self.world.loop.mishaps.append(f"{self.name}: {error!r}: {traceback.format_exc()}")
         if self.actor is actor:
             self.actor = None
-            self.world.loop.world.later(max(ENDED_REST_S, self.world.settings.restart_s), self.start)
+            self.world.loop.world.later(rest_s, self.start)
             self.world.loop.crash(actor)
 
     async def main(self, actor: Actor) -> None:
