@@ -11,7 +11,7 @@ from msgspec import structs
 
 from planrun.core import coverage, keeping, listing, messages, offers, pauses, printed, why
 from planrun.core.coverage import Coverage, OpenJobs
-from planrun.core.keeping import Archived, Garbage, Glance, Keep, Record, Stale
+from planrun.core.keeping import Archived, Garbage, Glance, Keep, Owed, Record, Stale
 from planrun.core.lease import LEASE_S_MAX
 from planrun.core.life import Outcome, Reason, State
 from planrun.core.listing import ListQuery
@@ -120,6 +120,7 @@ SAMPLES: list[Struct] = [
     Message(msg_id="result:j:webhook:x", route="webhook:x", body="{}", tries=1),
     Due(lease_ms=4, holders=(WORKER,), next_ms=5),
     Garbage(namespace="default", lease=LEASE, keep=("k",)),
+    Owed(answers=2, job_id="j", msg_id="m", route="rabbitmq:q", tries=3, ended_at_ms=1),
     Keep(job_ttl_s=1),
     Stale(results=("j",)),
     Record(job_id="j", ended_at_ms=1, seen=2, line="{}"),
