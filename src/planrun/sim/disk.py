@@ -22,6 +22,7 @@ from planrun.wiring import upgrade_ledger
 SQL = resources.files("planrun.ledger") / "sql" / "sqlite"
 LEDGER_UUID = "51700000-0000-4000-8000-000000000000"
 COMMIT = "ledger:before-commit"
+LOOK_AGAIN_S = 0.05  # who ends waits for its turn
 BELL_S = 0.0005  # from a commit to whoever waits for it
 FULL = 2  # of SQLite's `synchronous`: a commit is on the disk before it is answered
 CHECKPOINT_PAGES = 1000  # as SQLite does it by itself
@@ -127,6 +128,10 @@ class Disk:
     def _log(self) -> Path:
         return self.path.with_name(f"{self.path.name}-wal")
 
+    def pause(self, seconds: float) -> None:
+        """See `SimLoop.pause`."""
+        self._loop.pause(seconds)
+
     def run(self, hand: SimHand) -> None:
         """Let one writer have its turn."""
         self.holder = hand
@@ -181,10 +186,15 @@ class SimHand:
             self.actor.later(pause_s, self.drain)
 
     def close(self, timeout_s: float) -> bool:
-        while self._writer.is_waiting() and not self.actor.is_dead:
-            self._writer.drain()
+        for _ in range(round(timeout_s / LOOK_AGAIN_S)):
+            if not self._writer.is_waiting() or self.actor.is_dead:
+                break
+            if self._disk.holder is None:
+                self._disk.run(self)
+            else:
+                self._disk.pause(LOOK_AGAIN_S)
         self._writer.has_ended()
-        return True
+        return not self._writer.is_waiting()
 
 
 class SimTurn:
