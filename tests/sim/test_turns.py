@@ -1,4 +1,4 @@
-"""Who writes the ledger has its turn: in virtual time, also where a process ends while another is stopped in its turn."""
+"""Who writes the ledger has its turn, in virtual time, also where one ends while another is stopped in its turn."""
 
 from __future__ import annotations
 
