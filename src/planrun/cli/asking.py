@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 OFFERED_MAX = 50
 PATIENT_S = 2.0  # an orchestrator that is silent for longer is spoken of
-LOOK_S = 0.5
+LOOK_S = 1.0
 
 TOKENS: ContextVar[tuple[str, ...]] = ContextVar("TOKENS")  # the command line that is being carried out
 
@@ -107,7 +107,10 @@ def with_client(url: str | None, verb: Callable[[AsyncClient], Awaitable[T]], *,
 
     async def run() -> T:
         async with AsyncClient(url) as client:
-            watching = asyncio.create_task(_say_who_is_silent(client, place_of(url_from(url)).shown))
+            place = place_of(url_from(url))
+            if not place.is_remote:  # a file owes no answer, and a hundred who wait for it cost next to nothing
+                return await verb(client)
+            watching = asyncio.create_task(_say_who_is_silent(client, place.shown))
             try:
                 return await verb(client)
             finally:
