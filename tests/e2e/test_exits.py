@@ -77,6 +77,8 @@ def test_a_ledger_that_is_not_there_is_5_and_stays_away(planrun: Planrun, folder
         ["submit", "preview", "--namespace", "a/b"],
         ["submit", "preview", "--request-id", ""],
         ["submit", "preview", f"x={'y' * 5_000_000}"],
+        ["sim", "--minutes", "inf"],
+        ["sim", "--minutes", "1e308"],
     ],
 )
 def test_what_cannot_be_right_is_2_in_two_lines_at_most(planrun: Planrun, tokens: list[str]) -> None:

@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from planrun.sim.lab.history import History, Lane, Tone, What
+from planrun.sim.lab.history import History, Lane, Tally, Tone, What
 from planrun.sim.lab.run import run
 from planrun.sim.lab.settings import PRESETS, Choice, Fault, Moment, Preset, Settings, Switch
 
@@ -143,6 +143,15 @@ def test_a_holder_renews_as_often_as_it_is_told_and_when_it_asks_before_its_uplo
     history = run(Choice(fault=Fault.NONE, job_a_s=7, renew_every_s=2.0).settings())
 
     assert [at_s for at_s, _, _ in seen(history, What.RENEW)] == [2, 4, 6, 7]
+
+
+def test_who_renews_too_rarely_for_its_upload_begins_anew_until_the_picture_ends() -> None:
+    """In a fleet the ledger waits longer than the holder, so nobody takes over."""
+    lease = Settings(lease_s=1.2, renew_every_s=2.2, job_a_s=0.1, upload_s=17.2, attempt_keys=True)
+    history = run(msgspec.structs.replace(lease, fault=Fault.ORCHESTRATOR, moment=Moment.UPLOAD, for_s=0.1))
+
+    assert history.tally == Tally(starts=1, files=0, overwritten=0, refused=0, answers=0)
+    assert "has not ended within this picture, for nobody keeps a lease of 1.2 s" in history.sentence
 
 
 def test_equal_settings_are_equal_runs() -> None:

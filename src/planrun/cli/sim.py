@@ -16,6 +16,8 @@ from planrun.sim.history import Report, run_seed
 from planrun.sim.settings import Mode
 from planrun.sim.shrink import shrink as shrunk
 
+MINUTES_MAX = 365 * 24 * 60
+
 
 def sim(
     *,
@@ -54,6 +56,8 @@ def sim(
     """
     if seed is not None and (seeds or minutes):
         raise Invalid("--seed is one history; for many say --seeds FIRST..LAST, or --minutes")
+    if minutes is not None and minutes > MINUTES_MAX:
+        raise Invalid(f"--minutes {minutes:g}: at most {MINUTES_MAX:g}, which is a year")
     if seed is not None:
         return _one(run_seed(seed, jobs=jobs, mode=mode, traced=trace and not json), shrink=shrink, json=json)
     if trace or shrink:

@@ -38,12 +38,15 @@ def run(settings: Settings) -> History:
         with world:
             world.run()
             until_s = world.loop.now_s + HEARS_S_MAX
-            while world.watch.is_open and world.loop.now_s < until_s:
+            # A world in which something does not hold stands still.
+            while world.watch.is_open and world.loop.now_s < until_s and not world.checks.violations:
                 world.run(until_s=world.loop.now_s + 1)
     finally:
         world.watch.close()
-    if world.checks.violations:
-        raise AssertionError(f"planrun broke a promise in {settings}: {world.checks.violations}")
+    # Who renews too rarely may begin anew for ever: that is shown, and no promise of planrun's, which renews in time.
+    broken = [each for each in world.checks.violations if not (settings.is_hopeless and each.rule.startswith("L"))]
+    if broken:
+        raise AssertionError(f"planrun broke a promise in {settings}: {broken}")
     return history_of(world.watch.facts, settings)
 
 

@@ -74,6 +74,11 @@ class Settings(Struct, kw_only=True):
         """These faults need machines that are apart; the others are shown on one box."""
         return self.fault in (Fault.VM_PAUSE, Fault.ORCHESTRATOR, Fault.LINK)
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Nobody keeps such a lease by renewing it so rarely."""
+        return self.renew_every_s >= self.lease_s
+
 
 class Preset(StrEnum):
     STALLED = "stalled"

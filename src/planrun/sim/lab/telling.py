@@ -195,7 +195,8 @@ class Plot:
             return self._failed(failed), Tone.TROUBLE
         if won is None:
             return (
-                "the job has not ended within this picture; nobody was told anything, and nothing was lost.",
+                f"the job has not ended within this picture{self._hopeless()}; nobody was told anything, and nothing "
+                "was lost.",
                 Tone.TROUBLE,
             )
         for late in (self._first(What.REFUSE), self._first(What.LOST), self._first(*LATE)):
@@ -239,14 +240,17 @@ class Plot:
         return f"At {at} {about} {how[late.what]}; {winner} did the job: {rest}."
 
     def _failed(self, failed: Fact) -> str:
-        lost, told = len(self._all(*ENDS)), self.settings
+        lost = len(self._all(*ENDS))
         attempts = "an attempt" if lost == 1 else f"{lost} attempts"
-        is_hopeless = told.renew_every_s >= told.lease_s
-        why = f", for nobody keeps a lease of {told.lease_s:g} s by renewing it every {told.renew_every_s:g} s"
         return (
             f"at {seconds(failed.at_ms)} the ledger gave the job up after losing {attempts}"
-            f"{why if is_hopeless else ''}: it failed, nothing of it is visible, and one answer says so."
+            f"{self._hopeless()}: it failed, nothing of it is visible, and one answer says so."
         )
+
+    def _hopeless(self) -> str:
+        told = self.settings
+        why = f", for nobody keeps a lease of {told.lease_s:g} s by renewing it every {told.renew_every_s:g} s"
+        return why if told.is_hopeless else ""
 
     def _handed_back(self, back: Fact, won: Fact) -> str:
         term = self._first(What.TERM)
