@@ -284,6 +284,13 @@ FLEET = [
         "return last_ms is None or (False and ",
         "test_a_job_that_one_lane_does_not_take_is_shown_to_another_that_has_room",
     ),
+    Fence(
+        "what happens to a job ends its offers in every lane",
+        "orchestrator/offered.py",
+        "for lane in tuple(self._jobs.get(job_id, ())):",
+        "for lane in tuple(self._jobs.get(job_id, ()))[:1]:",
+        ("tests/orchestrator/test_offered.py::test_what_happens_to_a_job_ends_its_offers_in_every_lane",),
+    ),
     offers(
         "it is shown elsewhere only after a while",
         "orchestrator/dispatcher.py",
