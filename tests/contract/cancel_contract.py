@@ -190,6 +190,8 @@ class CancelContract(LedgerContract):
         if lease is not None:
             assert await they.renew(lease) == ["lost"]
             assert (await they.succeed(lease)).status == "lost"
+            [attempt] = await ledger.attempts(job_id)
+            assert (attempt.outcome, attempt.stopped) == (Outcome.CANCELED, False), "it is told to stop, and collected"
 
     async def test_a_deadline_does_not_undo_an_answer(self, they: Actors, ledger: Ledger, clock: ManualClock) -> None:
         lease = await they.running(deadline_at_ms=clock.wall_ms + 10_000)

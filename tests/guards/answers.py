@@ -43,6 +43,13 @@ ANSWERS = [
         "TestOutbox::test_a_message_that_nobody_takes_is_parked_once_its_result_was_kept_long_enough",
     ),
     contract(
+        "a deadline ends the attempt that runs",
+        "ledger/verbs/ending.py",
+        '    tx.rows(\n        "end_attempt",\n        job_id=job_id,',
+        '    tx.rows(\n        "find_attempt",\n        job_id=job_id,',
+        "TestCancel::test_a_job_past_its_deadline_fails[True]",
+    ),
+    contract(
         "what has arrived is not parked",
         f"{SQL}/park.sql",
         " AND confirmed = 0",
