@@ -22,6 +22,15 @@ class CheckpointContract(LedgerContract):
         assert granted.checkpoint == a_checkpoint(first, 2)
         assert (await they.row(first.job_id)).checkpoint == a_checkpoint(first, 2)
 
+    async def test_a_lost_attempt_leaves_its_checkpoint_to_the_next(self, they: Actors) -> None:
+        lost = await they.running()
+        await they.save(lost, 1)
+        assert await they.expire_all() == 1
+
+        granted = await they.granted(lost.job_id, by="w2")
+
+        assert granted.checkpoint == a_checkpoint(lost, 1)
+
     async def test_an_older_checkpoint_never_replaces_a_newer_one(self, they: Actors) -> None:
         lease = await they.running()
         await they.save(lease, 2)

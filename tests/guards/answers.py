@@ -43,6 +43,13 @@ ANSWERS = [
         "TestOutbox::test_a_message_that_nobody_takes_is_parked_once_its_result_was_kept_long_enough",
     ),
     contract(
+        "a lost attempt leaves its checkpoint to the next",
+        "ledger/verbs/ending.py",
+        "        _requeue(tx, lease, verdict, kept)",
+        "        _requeue(tx, lease, verdict, [] if outcome is Outcome.LOST else kept)",
+        "TestCheckpoint::test_a_lost_attempt_leaves_its_checkpoint_to_the_next",
+    ),
+    contract(
         "a deadline ends the attempt that runs",
         "ledger/verbs/ending.py",
         '    tx.rows(\n        "end_attempt",\n        job_id=job_id,',

@@ -84,6 +84,7 @@ WASTED = {
     "mass silence ends slowly": "work: of all who are only cut off",
     "an offer goes out once": "work: offers that are refused",
     "it is shown elsewhere only after a while": "work: offers that are refused",
+    "a lost attempt leaves its checkpoint to the next": "work: all that was done before the worker was lost",
     "what happens to a job ends its offers in every lane": "time: a lane full of ended jobs is offered nothing",
     "what is not taken here is shown elsewhere": "time: of a job that another machine has room for",
     "a kind that used up its rate holds up no other": "time: of the other kinds",
