@@ -87,6 +87,15 @@ def test_headers_in_pieces_are_counted_once(port: int) -> None:
         assert [answer(slow)[0]] == [200]
 
 
+def test_the_rest_of_a_body_is_not_read_for_ever(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "DRAINED_BYTES_MAX", 1000)
+    with connect(port) as loud:
+        loud.sendall(b"POST /v1/nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n" + b"x" * 2000)
+        assert answer(loud) == (404, "no-such-route")
+        loud.sendall(b"x")
+        assert loud.recv(1) == b""
+
+
 def test_nothing_but_empty_lines_ends_the_connection(port: int) -> None:
     with connect(port) as slow:
         slow.sendall(GET)

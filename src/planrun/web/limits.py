@@ -65,13 +65,12 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        if self.cycle.more_body:  # nobody reads the rest
-            self.transport.close()
         super().on_response_complete()
         self._look()
 
     def _look(self) -> None:
-        """Is a request to come, or a part of one there, and nothing else that ends the wait for it?"""
+        """Is a request to come, or a part of one there, or the rest of one that is answered, and nothing else that
+        ends the wait for it?"""
         answered = self.cycle is None or self.cycle.response_complete
         if not self._is_head_open and (not answered or self.timeout_keep_alive_task is not None):
             self._expect_nothing()
