@@ -192,8 +192,12 @@ async def test_c48_a_container_that_is_killed_without_a_word_is_proven_dead(lab:
 
 
 async def test_a_terminal_that_closes_hands_the_job_back(lab: Lab) -> None:
-    """SIGHUP is a deploy, too; a worker under `nohup` ignores it."""
-    worker = lab.start_worker(lease_s=LONG_LEASE_S)
+    """SIGHUP is a deploy, too; a worker under `nohup` ignores it, so these tests may run under it only with care."""
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        worker = lab.start_worker(lease_s=LONG_LEASE_S)
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
     await lab.ready(1)
     job_id = await lab.submit("nap", {"seconds": 60})
     await lab.started(job_id, 1)
