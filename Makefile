@@ -11,6 +11,9 @@ TENANTS := $(patsubst %/pyproject.toml,%,$(wildcard tenants/*/pyproject.toml))
 CODE := src tests docs models deploy $(wildcard bench examples)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 
+# Tests start thousands of processes: each would compile the whole source again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo fleet-demo check test guards soak models bench torture docs packages requirements
 

@@ -211,8 +211,14 @@ class BrokerFaultsContract:
 
         await stage.lose_beats()
         assert await worker.beat(BEAT) == HELD
+
+        async def is_noticed() -> bool:
+            return stage.fleet.breaks == 1
+
+        await soon(is_noticed)
         with pytest.raises(TransportUnavailable, match="new epoch"):
             await stage.fleet.mark(Marker(stamp_ms=1, nonce="n"))
+        assert stage.fleet.breaks == 2, "a way on which markers get lost is not whole"
 
     async def test_a_break_that_nobody_has_seen_is_shown_again(self, stage: Frail) -> None:
         """It may happen just as a new epoch has begun: whoever looked then would wait for heartbeats for ever."""

@@ -21,8 +21,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs(NEEDS), pytest.mark.slow, pyt
 
 
 @pytest.fixture
-async def fleet(tmp_path: Path, rabbitmq: RabbitMQ) -> AsyncIterator[Fleet]:
-    fleet = Fleet(tmp_path, broker=rabbitmq)
+async def fleet(request: pytest.FixtureRequest, tmp_path: Path, rabbitmq: RabbitMQ) -> AsyncIterator[Fleet]:
+    """With leases as long as a test's parameter says."""
+    fleet = Fleet(tmp_path, broker=rabbitmq, lease_s=getattr(request, "param", Fleet.lease_s))
     fleet.start_orchestrator()
     for _ in range(2):
         fleet.start_worker()
@@ -88,6 +89,7 @@ async def test_short_jobs_never_wait_behind_a_long_one_and_a_cancel_is_heard_at_
     assert boottime() - canceled_s < 5  # a heartbeat would be every two seconds; a lease is six
 
 
+@pytest.mark.parametrize("fleet", [3.0], indirect=True)  # workers ask every five leases
 async def test_workers_follow_a_fleet_that_gives_up_its_broker_and_one_that_has_one_again(fleet: Fleet) -> None:
     """Although the broker that it had goes on answering them."""
     first, jobs = fleet.broker, list[str]()

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from deploy.local.rabbitmq import CONSUMER_TIMEOUT_MS, NEEDS, RabbitMQ
 from planrun.core.errors import TransportUnavailable
+from planrun.core.flows import Marker
 from planrun.transport.rabbitmq.topology import Queue
 from tests.contract.broker_faults_contract import (
     BEAT,
@@ -54,6 +55,20 @@ async def test_queues_that_are_deleted_are_made_again(stage: Stage, rabbitmq: Ra
         return stage.fleet.breaks == 1
 
     await soon(is_noticed)
+    await works(stage, epoch=2, job_id="after")
+
+
+async def test_an_exchange_deleted_before_a_queue_that_is_well_is_noticed_by_the_next_marker(
+    stage: Stage,
+) -> None:
+    """Its queue and consumer live on, so no lease would end any more: no marker arrives, and no break shows."""
+    await stage.join()
+    await works(stage, epoch=1, job_id="before")
+    async with stage.outside.borrowed() as channel:
+        await channel.exchange_delete(stage.topology.beat_exchange)
+    with pytest.raises(TransportUnavailable, match="new epoch"):
+        await stage.fleet.mark(Marker(stamp_ms=1, nonce="n"))
+    assert stage.fleet.breaks == 1
     await works(stage, epoch=2, job_id="after")
 
 

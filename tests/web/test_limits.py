@@ -69,10 +69,39 @@ def test_headers_that_never_arrive_end_the_connection(port: int, sent: bytes) ->
             assert slow.recv(1) == b""
 
 
-def test_headers_that_are_too_large_are_refused(port: int) -> None:
+@pytest.mark.parametrize("end", [b"", b"\r\n\r\n"], ids=["without an end", "whole"])
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nx: ", b"GET /"], ids=["a value", "an address"])
+def test_headers_that_are_too_large_are_refused(port: int, start: bytes, end: bytes) -> None:
     with connect(port) as loud:
-        loud.sendall(b"GET / HTTP/1.1\r\nx: " + b"x" * 100_000)
+        loud.sendall(start + b"x" * 100_000 + (b" HTTP/1.1" if start == b"GET /" and end else b"") + end)
         assert b" 400 " in loud.recv(1000)
+
+
+def test_headers_in_pieces_are_counted_once(port: int) -> None:
+    with connect(port) as slow:
+        head = GET.removesuffix(b"\r\n") + b"x: " + b"x" * 20_000 + b"\r\n\r\n"
+        for start in range(0, len(head), 5_000):
+            slow.sendall(head[start : start + 5_000])
+        assert answer(slow) == (200, "")
+        slow.sendall(GET + GET)  # and two at once
+        assert [answer(slow)[0]] == [200]
+
+
+def test_the_rest_of_a_body_is_not_read_for_ever(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "DRAINED_BYTES_MAX", 1000)
+    with connect(port) as loud:
+        loud.sendall(b"POST /v1/nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n" + b"x" * 2000)
+        assert answer(loud) == (404, "no-such-route")
+        loud.sendall(b"x")
+        assert loud.recv(1) == b""
+
+
+def test_nothing_but_empty_lines_ends_the_connection(port: int) -> None:
+    with connect(port) as slow:
+        slow.sendall(GET)
+        assert answer(slow) == (200, "")
+        slow.sendall(b"\r\n")
+        assert slow.recv(1) == b""
 
 
 def test_one_connection_too_many_is_told_so_and_the_others_go_on(port: int) -> None:

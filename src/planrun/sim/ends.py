@@ -309,6 +309,7 @@ class FleetEnd(End):
 
     async def mark(self, marker: Marker) -> None:
         if not await self.publish("mark", lambda: self.broker.beat(marker)):
+            self._breaks += 1
             raise TransportUnavailable("no queue of heartbeats is bound: a new epoch has to begin")
 
     @property

@@ -134,7 +134,7 @@ class FleetTransport(Protocol):
         ...
 
     async def mark(self, marker: Marker) -> None:
-        """Put a marker behind every heartbeat that has arrived."""
+        """Put a marker behind every heartbeat that has arrived. Where no queue takes it, that counts as a break."""
         ...
 
     @property

@@ -109,6 +109,7 @@ class RabbitFleet:
     async def mark(self, marker: Marker) -> None:
         exchange = self._topology.beat_exchange
         if not await self._sender.send(marker, "", exchange=exchange):
+            self._broke()  # the queue may be well, and its consumer too: nothing else would ever say so
             raise TransportUnavailable(f"no queue of heartbeats is bound to {exchange}: a new epoch has to begin")
 
     @property
