@@ -99,9 +99,10 @@ class RabbitMQ:
         return done.stdout
 
     def queues(self, *columns: str) -> list[list[str]]:
-        """A line for each queue: its name and the columns asked for."""
-        printed = self.control("list_queues", "--no-table-headers", "name", *columns)
-        return [line.split("\t") for line in printed.splitlines()]
+        """A line for each queue that is open to all: its name and the columns asked for."""
+        printed = self.control("list_queues", "--no-table-headers", "name", "exclusive", *columns)
+        lines = [line.split("\t") for line in printed.splitlines()]
+        return [[name, *rest] for name, exclusive, *rest in lines if exclusive == "false"]
 
     def set_consumer_timeout(self, timeout_ms: int) -> None:
         """For who consumes from now on, until it is started anew."""

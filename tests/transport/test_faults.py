@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from deploy.local.rabbitmq import CONSUMER_TIMEOUT_MS, NEEDS, RabbitMQ
 from planrun.core.errors import TransportUnavailable
 from planrun.core.flows import Marker
+from planrun.transport.rabbitmq.fleet import RabbitFleet
 from planrun.transport.rabbitmq.topology import Queue
 from tests.contract.broker_faults_contract import (
     BEAT,
@@ -25,7 +26,7 @@ from tests.contract.broker_faults_contract import (
 )
 from tests.contract.fleet_transport_contract import a_lease, some
 from tests.contract.transport_contract import soon
-from tests.transport.stage import Stage
+from tests.transport.stage import CLOCK, Stage
 
 pytestmark = [pytest.mark.needs(NEEDS), pytest.mark.anyio, pytest.mark.slow]
 
@@ -70,6 +71,35 @@ async def test_an_exchange_deleted_before_a_queue_that_is_well_is_noticed_by_the
         await stage.fleet.mark(Marker(stamp_ms=1, nonce="n"))
     assert stage.fleet.breaks == 1
     await works(stage, epoch=2, job_id="after")
+
+
+async def test_a_second_orchestrator_with_the_same_prefix_takes_no_heartbeats(stage: Stage) -> None:
+    """Its ledger knows none of the leases: it would tell their workers that they are lost."""
+    await stage.join()
+    await works(stage, epoch=1, job_id="before")
+    second = RabbitFleet(stage.broker, CLOCK, generation=1)
+    try:
+        with pytest.raises(TransportUnavailable, match="--broker-prefix"):
+            await second.begin_epoch(7)
+        assert await stage.workers[0].beat(BEAT) is None
+        assert await some(stage.fleet, 1) == [BEAT]
+        assert stage.fleet.breaks == 0
+
+        await works(stage, epoch=2, job_id="again")
+        await stage.fleet.close()
+        async with asyncio.timeout(10):
+            await begun(second, 8)
+        assert await stage.workers[0].beat(BEAT) is None
+        assert await some(second, 1) == [BEAT]
+    finally:
+        await second.close()
+
+
+async def begun(fleet: RabbitFleet, epoch: int) -> None:
+    while True:
+        with suppress(TransportUnavailable):
+            return await fleet.begin_epoch(epoch)
+        await asyncio.sleep(0.05)
 
 
 async def test_a_lane_that_was_deleted_behind_a_busy_worker_is_there_once_it_has_room(stage: Stage) -> None:

@@ -18,7 +18,7 @@ from planrun.core.flows import Marker, Notice
 from planrun.core.messages import Message, RenewRequest
 from planrun.core.offers import Offer
 from planrun.transport.rabbitmq.address import Broker
-from planrun.transport.rabbitmq.link import Link, NoQueue, asking, declare, look_at
+from planrun.transport.rabbitmq.link import Held, Link, NoQueue, asking, declare, hold, look_at
 from planrun.transport.rabbitmq.sender import Sender
 from planrun.transport.rabbitmq.topology import Queue
 from planrun.transport.rabbitmq.wire import ANSWER, HEADER, Unreadable, read
@@ -71,7 +71,12 @@ class RabbitFleet:
     # --- heartbeats ---
 
     async def begin_epoch(self, epoch: int) -> None:
-        """The exchange is made anew, so that nothing but the new queue is bound to it, whoever made the others."""
+        """The exchange is made anew, so that nothing but the new queue is bound to it, whoever made the others.
+
+        Of the orchestrators with one prefix a single one may: another one's ledger does not know the leases of this
+        fleet, would take their heartbeats in, and tell all workers that their jobs are lost.
+        """
+        await self._hold_the_prefix()
         await self._end_beats()
         exchange, queue = self._topology.beat_exchange, self._topology.beats(self._generation, epoch)
         await declare(self._link, self._topology.dead)
@@ -90,6 +95,15 @@ class RabbitFleet:
             raise
         self._beats = beats
         await self._forget_places(but=queue.name)
+
+    async def _hold_the_prefix(self) -> None:
+        try:
+            await hold(self._link, self._topology.owner)
+        except Held:
+            raise TransportUnavailable(
+                f"another orchestrator uses this broker with the prefix {self._topology.prefix}: give one of them"
+                " another one (--broker-prefix); of one that was cut off the broker knows within half a minute"
+            ) from None
 
     async def _forget_places(self, *, but: str) -> None:
         """Delete those of earlier epochs, also of such as could not begin. Those of others go when unused for long."""

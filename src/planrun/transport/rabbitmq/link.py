@@ -10,7 +10,13 @@ from contextlib import asynccontextmanager, suppress
 import aiormq
 from aiormq import Channel
 from aiormq.abc import AbstractConnection
-from aiormq.exceptions import AMQPError, ChannelNotFoundEntity, ChannelPreconditionFailed, InvalidFrameError
+from aiormq.exceptions import (
+    AMQPError,
+    ChannelLockedResource,
+    ChannelNotFoundEntity,
+    ChannelPreconditionFailed,
+    InvalidFrameError,
+)
 
 from planrun.clock import Clock
 from planrun.core.errors import TransportUnavailable
@@ -33,6 +39,10 @@ class OtherQueue(TransportUnavailable):
     """There is one of that name, declared otherwise."""
 
 
+class Held(TransportUnavailable):
+    """Another connection holds it, and nobody else gets it as long as that lives."""
+
+
 @asynccontextmanager
 async def asking(what: str, *, timeout_s: float = ASK_S, queue: str = "") -> AsyncIterator[None]:
     """Around everything that is asked of a broker.
@@ -50,6 +60,8 @@ async def asking(what: str, *, timeout_s: float = ASK_S, queue: str = "") -> Asy
         raise NoQueue(f"{what}: {error}") from None
     except ChannelPreconditionFailed as error:
         raise OtherQueue(f"{what}: {error}") from None
+    except ChannelLockedResource as error:
+        raise Held(f"{what}: {error}") from None
     except TimeoutError:
         leaderless = f"; if others do answer, it has no leader: rabbitmqctl delete_queue {queue}; it is made anew"
         raise TransportUnavailable(f"{what}: no answer within {timeout_s:g} s{leaderless if queue else ''}") from None
@@ -167,6 +179,17 @@ async def declare(link: Link, queue: Queue) -> int:
             f"{error}. It was made by another version or with another type of queue: delete it on the broker (what"
             " lies in it is offered again), or choose another prefix"
         ) from None
+
+
+async def hold(link: Link, name: str) -> None:
+    """Hold a name for as long as this connection lives; holding it already is fine. The broker lets go of it then.
+
+    Raises:
+        Held: Another connection has it.
+        TransportUnavailable: No answer.
+    """
+    async with link.borrowed() as channel, asking(f"holding {name}"):
+        await channel.queue_declare(name, exclusive=True, arguments={"x-queue-type": "classic"})
 
 
 async def look_at(link: Link, queue: Queue) -> int:

@@ -63,6 +63,11 @@ class Topology:
         """Where heartbeats and markers are sent. The queue of the present epoch alone is bound to it."""
         return f"{self.prefix}.beats"
 
+    @property
+    def owner(self) -> str:
+        """A queue that nothing is put into: the connection of the one orchestrator holds its name."""
+        return f"{self.prefix}.owner"
+
     def _dead_letters(self) -> dict[str, Any]:
         """At most once: it is evidence of garbage, no job depends on it. At least once is what a broker (seen in 3.10)
         may not survive a restart with: from then on it makes no such queue, until it is restarted again."""
