@@ -198,6 +198,10 @@ def keep(j: JobContext) -> Any:
     if what == "folder":
         path.mkdir()
         return {"out": path}
+    if what == "several":
+        for name in "abc":
+            (j.scratch / name).write_text(f"this is {name}")
+        return {name: j.scratch / name for name in "abc"}
     if what == "nan":
         return float("nan")
     if what == "bytes":

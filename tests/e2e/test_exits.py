@@ -53,6 +53,8 @@ def test_a_ledger_that_is_not_there_is_5_and_stays_away(planrun: Planrun, folder
         ["list", "--state", "paused"],
         ["list", "--limit", "0"],
         ["list", "--before", "x"],
+        ["list", "--limit", "2.5"],
+        ["sim", "--seed", "1e3"],
         ["events", "r1", "--attempt", "x"],
         ["events", "r1", "--what", "granted", "--what", "grant"],
         ["logs", "r1", "--attempt", "9"],

@@ -35,6 +35,13 @@ ANSWERS = [
         "return float(text)",
         ("tests/orchestrator/test_outbox.py::test_how_long_a_receiver_may_rest_is_bounded",),
     ),
+    Fence(
+        "every file of a job is stored",
+        "worker/attempt.py",
+        "if name not in stored:",
+        "if not stored:",
+        ("tests/integration/test_job_cases.py::test_every_file_that_a_job_returns_is_stored",),
+    ),
     contract(
         "what is owed is parked only after its result was kept long enough",
         f"{SQL}/park.sql",

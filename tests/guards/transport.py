@@ -29,6 +29,13 @@ def fault(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 
 TRANSPORT = [
+    fault(
+        "one orchestrator alone takes the heartbeats of a prefix",
+        "fleet",
+        "        await self._hold_the_prefix()\n",
+        "",
+        "test_a_second_orchestrator_with_the_same_prefix_takes_no_heartbeats",
+    ),
     Fence(
         "a worker looks where its fleet is when its broker is lost",
         "transport/following.py",

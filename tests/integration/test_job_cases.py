@@ -99,6 +99,19 @@ async def test_an_answer_that_cannot_be_kept_fails_once_and_says_why(lab: Lab, w
     assert lab.stored() == {}
 
 
+async def test_every_file_that_a_job_returns_is_stored(lab: Lab) -> None:
+    lab.start_worker(lease_s=2)
+    await lab.ready(1)
+    job_id = await lab.submit("keep", {"what": "several"})
+    await lab.ended(job_id)
+    outputs = (await lab.result(job_id)).outputs
+
+    assert [(output.name, await lab.content(output)) for output in outputs] == [
+        (name, f"this is {name}".encode()) for name in "abc"
+    ]
+    await lab.check(job_id)
+
+
 async def test_c86_whatever_a_job_returns_it_starts_once_and_its_answer_is_strict_json(lab: Lab) -> None:
     """The work is done: a second run would not help."""
     lab.start_worker(jobs=["tests.jobs.lab_jobs"], slots=3)

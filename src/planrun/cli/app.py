@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any, get_args
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, Token, convert
 
 from planrun.cli.asking import TOKENS
 from planrun.cli.exits import Exit, exit_of
@@ -64,7 +65,7 @@ def build_app() -> App:
         help="Long jobs that finish exactly once: one stored result, one message, one answer.",
         help_epilogue=EXIT_CODES,
         help_format="plaintext",
-        default_parameter=Parameter(negative=()),  # no --no-… and --empty-… twins
+        default_parameter=Parameter(negative=(), converter=_converted),  # no --no-… and --empty-… twins
         version=_version,
     )
     for verb, (home, group) in VERBS.items():
@@ -99,6 +100,25 @@ def run(tokens: Sequence[str]) -> int:
         _complain(f"{error.filename}: {error.strerror}{what_to_do}" if error.filename else str(error))
         return Exit.UNREACHABLE
     return status if isinstance(status, int) else Exit.FINISHED
+
+
+def _converted(wanted: Any, tokens: Sequence[Token]) -> Any:
+    """As ever, but half a number is no whole one: it would be rounded.
+
+    Raises:
+        ValueError: Where a whole number is wanted and none is given.
+    """
+    if int in _plain(wanted) and float not in _plain(wanted):
+        for token in tokens:
+            if not token.value.lstrip("+-").isdigit():
+                raise ValueError(f'"{token.value}" is no whole number')
+    return convert(wanted, tokens)
+
+
+def _plain(wanted: Any) -> set[Any]:
+    """The types that an annotation is made of."""
+    parts = get_args(wanted)
+    return {wanted}.union(*map(_plain, parts)) if parts else {wanted}
 
 
 def _version() -> str:
