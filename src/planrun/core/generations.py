@@ -85,8 +85,8 @@ def why_not(history: History, known: Known) -> str:
         return "this copy was made by `planrun backup`, and the ledger went on after it"
     if history.owner and taken is None:
         return (
-            f"the store does not know its generation {history.generation}: is it the right store (look at --store), "
-            "and complete?"
+            f"the store does not know its generation {history.generation}: it is another one (look at --store), "
+            "or something in it is gone"
         )
     if history.owner and taken is not None and taken.owner != history.owner:
         return f"another copy of it has taken generation {history.generation}"

@@ -1,4 +1,4 @@
-"""What every store refuses: names that lead elsewhere, and uploads of an attempt that no longer owns its job."""
+"""What every store refuses: names that lead elsewhere, and uploads of an attempt whose lease has run out."""
 
 from __future__ import annotations
 
@@ -33,4 +33,4 @@ def ask(may_go_on: Callable[[], bool]) -> None:
         LostLease: The answer was no.
     """
     if not may_go_on():
-        raise LostLease("the upload stopped: this attempt no longer owns its job")
+        raise LostLease("the upload stopped: by this worker's clock its lease has run out")
