@@ -39,7 +39,7 @@ check: $(READY)  ## format, lint, types, import rules, house rules, core (under 
 	@$(BIN)/python -m pytest -q tests/tidy tests/core
 
 test: $(READY) packages  ## every test, the tenants' too (under 15 min)
-	$(BIN)/python -m pytest -n 2 -m "not serial" || $(ONCE_MORE)
+	$(BIN)/python -m pytest -n 3 -m "not serial" || $(ONCE_MORE)
 	$(BIN)/python -m pytest -m "serial" || $(ONCE_MORE)
 	@for tenant in $(TENANTS); do (cd $$tenant && $(CURDIR)/$(BIN)/python -m pytest) || exit 1; done
 
