@@ -189,6 +189,13 @@ DOORS = [
         "test_following.py::test_a_long_poll_ends_when_its_caller_has_left",
         file="calls",
     ),
+    door(
+        "the rest of a body is not read for ever",
+        "(state is h11.SEND_BODY or self.conn.trailing_data[0])",
+        "self.conn.trailing_data[0]",
+        "test_limits.py::test_the_rest_of_a_body_is_not_read_for_ever",
+        file="limits",
+    ),
     Fence(
         "a redirect is judged by the worker's rules",
         "worker/inputs.py",

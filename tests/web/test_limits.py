@@ -96,12 +96,27 @@ def test_the_rest_of_a_body_is_not_read_for_ever(port: int, monkeypatch: pytest.
         assert loud.recv(1) == b""
 
 
+@pytest.mark.parametrize("wanted", [b"h2c", b"websocket"])
+def test_who_would_rather_speak_something_else_is_answered_in_http_1_1(port: int, wanted: bytes) -> None:
+    with connect(port) as other:
+        for _ in range(2):
+            other.sendall(GET.removesuffix(b"\r\n") + b"connection: Upgrade\r\nupgrade: " + wanted + b"\r\n\r\n")
+            assert answer(other) == (200, "")
+    body = b'{"kind": "preview", "request_id": "r1"}'
+    with connect(port) as other:
+        other.sendall(
+            HEAD + b"connection: Upgrade\r\nupgrade: " + wanted + b"\r\ncontent-length: %d\r\n\r\n" % len(body)
+        )
+        other.sendall(body)
+        assert answer(other) == (201, "")
+
+
 def test_nothing_but_empty_lines_ends_the_connection(port: int) -> None:
     with connect(port) as slow:
         slow.sendall(GET)
         assert answer(slow) == (200, "")
         slow.sendall(b"\r\n")
-        assert slow.recv(1) == b""
+        assert slow.makefile("rb").read()[:12] in (b"", b"HTTP/1.1 400")
 
 
 def test_one_connection_too_many_is_told_so_and_the_others_go_on(port: int) -> None:

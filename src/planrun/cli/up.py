@@ -76,7 +76,7 @@ def _open_api(url: str, flags: ListenFlags) -> HttpServer | None:
         # Not everybody has it, and the other commands must not load it.
         from planrun.web.server import HttpServer, address_of, open_socket  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn", "httptools"):
+        if error.name not in ("starlette", "uvicorn"):
             raise
         missing = (
             f"{error.name} is not installed; for the HTTP API: pip install 'planrun[web]' (in a checkout '.[web]')"

@@ -20,7 +20,7 @@ from planrun.web.app import build_app
 from planrun.web.calls import Followers
 from planrun.web.guard import Guard
 from planrun.web.ledger import Served
-from planrun.web.limits import Connection
+from planrun.web.limits import HEADERS_BYTES_MAX, Connection
 from planrun.wiring import open_keyring
 
 log = logging.getLogger(__name__)
@@ -130,6 +130,7 @@ def server_of(
     config = uvicorn.Config(
         build_app(client, guard=guard, followers=followers, served=served),
         http=Connection,
+        h11_max_incomplete_event_size=HEADERS_BYTES_MAX,
         ws="none",
         loop="none",
         lifespan="off",
