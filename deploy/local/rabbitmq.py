@@ -102,7 +102,7 @@ class RabbitMQ:
         """A line for each queue that is open to all: its name and the columns asked for."""
         printed = self.control("list_queues", "--no-table-headers", "name", "exclusive", *columns)
         lines = [line.split("\t") for line in printed.splitlines()]
-        return [[name, *rest] for name, exclusive, *rest in lines if exclusive == "false"]
+        return [[name, *rest] for name, exclusive, *rest in lines if exclusive != "true"]
 
     def set_consumer_timeout(self, timeout_ms: int) -> None:
         """For who consumes from now on, until it is started anew."""
