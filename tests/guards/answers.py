@@ -36,6 +36,13 @@ ANSWERS = [
         ("tests/orchestrator/test_outbox.py::test_how_long_a_receiver_may_rest_is_bounded",),
     ),
     Fence(
+        "an attempt is called stopped once nothing of it gets into the store any more",
+        "worker/attempt.py",
+        "            await self.run.stored()\n",
+        "",
+        ("tests/sim/test_seeds.py::test_what_once_failed_holds[20392-fleet]",),
+    ),
+    Fence(
         "every file of a job is stored",
         "worker/attempt.py",
         "if name not in stored:",

@@ -121,6 +121,7 @@ class Disk:
         if is_backup:
             connection = apsw.Connection(str(self.path))
             connection.set_commit_hook(None)  # it was made while the disk was well
+            connection.set_wal_hook(None)
             connection.execute((SQL / "mark_copy.sql").read_text())
             connection.close()
 

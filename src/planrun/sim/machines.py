@@ -107,6 +107,10 @@ class Worker(Machine):
     supervisor: Supervisor | None = None
     incarnation = ""
 
+    def crash(self) -> None:
+        super().crash()
+        self.supervisor = None  # the next process may stand still before it has one
+
     async def main(self, actor: Actor) -> None:
         world, clock = self.world, self.clock()
         place, ledger = self.place(), self.open_ledger(actor, clock)

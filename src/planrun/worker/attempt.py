@@ -308,9 +308,13 @@ class Attempt:
         await self._report_stopped()
 
     async def _report_stopped(self) -> None:
-        """Say that the tree is dead, so that its files may be collected."""
-        lease = self.granted.lease
-        await self._until_answered("report", lambda: self.tools.ledger.stopped(lease, self.tools.who))
+        """Say that the tree is dead and nothing more gets into the store: its files may be collected for good."""
+
+        async def report() -> None:
+            await self.run.stored()
+            await self.tools.ledger.stopped(self.granted.lease, self.tools.who)
+
+        await self._until_answered("report", report)
 
     async def _until_answered(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask until there is a definite answer. Everything asked here is idempotent.

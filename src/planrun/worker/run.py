@@ -14,7 +14,7 @@ from planrun.core.errors import Permanent
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
 from planrun.core.limits import Breach, Signs, Vitals, check, check_output, look
-from planrun.core.messages import CheckpointRequest, Failure, Granted
+from planrun.core.messages import Checkpoint, CheckpointRequest, Failure, Granted
 from planrun.ledger.contract import Ledger
 from planrun.worker.checkpoints import CheckpointUpload
 from planrun.worker.exits import explain
@@ -76,6 +76,7 @@ class Run:
     _asked_to_stop: bool = field(default=False, init=False)
     _taking: list[asyncio.Future[None]] = field(default_factory=list, init=False)
     _checkpoints: int = field(default=0, init=False)
+    _upload: asyncio.Future[Checkpoint] | None = field(default=None, init=False)
     _one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def carry(
@@ -105,6 +106,11 @@ class Run:
             return await self._watch(process, uploads)
         finally:
             await self.processes.end(process)
+
+    async def stored(self) -> None:
+        """Wait until no checkpoint is on its way into the store any more: nothing stops a thread."""
+        if self._upload is not None:
+            await asyncio.wait({self._upload})
 
     async def _watch(self, process: Process, uploads: CheckpointUpload) -> Ran | None:
         """Listen to the job, the lease and the orders; whoever ends it first decides."""
@@ -218,7 +224,9 @@ class Run:
                 raise Permanent(f"kind {self.kind.kind} is not declared resumable", code="checkpoint")
             # Counted here: a job that miscounts must not look like an older one.
             self._checkpoints += 1
-            taken = await asyncio.to_thread(uploads.upload, folder, self._checkpoints, may_go_on=may_go_on)
+            upload = asyncio.to_thread(uploads.upload, folder, self._checkpoints, may_go_on=may_go_on)
+            self._upload = asyncio.ensure_future(upload)
+            taken = await asyncio.shield(self._upload)
             standing = await self.ledger.checkpoint(CheckpointRequest(lease=lease, checkpoint=taken))
             if standing.status != "held":
                 self.holding.end(standing)
