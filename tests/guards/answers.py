@@ -40,7 +40,7 @@ ANSWERS = [
         "worker/attempt.py",
         "            await self.run.stored()\n",
         "",
-        ("tests/sim/test_seeds.py::test_what_once_failed_holds[20392-fleet]",),
+        ("tests/sim/test_oracle.py::test_a_checkpoint_on_its_way_when_its_attempt_is_given_up_is_deleted_in_the_end",),
     ),
     Fence(
         "every file of a job is stored",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import apsw
 import pytest
 
 from planrun.core.life import Outcome
 from planrun.sim.jobs import Deed, SimProcess
-from planrun.sim.settings import Order, Settings, fails
+from planrun.sim.settings import Mode, Order, Settings, fails
 from planrun.sim.world import World
 from planrun.worker.happenings import Exited
 
@@ -121,6 +122,25 @@ def test_a_file_that_no_result_names_is_found() -> None:
         world.run()
 
     assert rules(world) == {"L4"}
+
+
+def test_a_checkpoint_on_its_way_when_its_attempt_is_given_up_is_deleted_in_the_end() -> None:
+    """An hour of seeds found it: the attempt was called stopped, its files collected for good, then this came."""
+    left = replace(
+        CLEANED,
+        orders=(Order(n=1, kind="encode"),),
+        mode=Mode.FLEET,
+        workers=2,
+        upload_s=(50, 50),
+        deed_of=lambda n, attempt: Deed(runs_s=10, checkpoint_every_s=4),
+    )
+    with World(1, left) as world:
+        for name in ("w1", "w2"):
+            world.freeze(name, at="upload:before-complete", for_s=50)
+        world.run()
+
+    assert rules(world) == set()
+    assert world.checks.counts.losses >= 1
 
 
 def test_what_a_lost_worker_uploads_when_all_has_ended_is_deleted_in_the_end() -> None:
