@@ -12,6 +12,10 @@ import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import S3Store as Bucket
+
 from deploy.local.leash import Leash
 
 BUCKET = "results"
@@ -170,4 +174,19 @@ class Seaweed(S3Server):
         return {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET}
 
     def _is_up(self) -> bool:
-        return self._answers("GET", f"/{BUCKET}") == 403
+        """It answers before it has made the bucket, and says so only to who signs."""
+        if self._answers("GET", f"/{BUCKET}") != 403:
+            return False
+        bucket = Bucket(
+            BUCKET,
+            endpoint=self.endpoint,
+            access_key_id=KEY_ID,
+            secret_access_key=SECRET,
+            region="us-east-1",
+            client_options={"allow_http": True},
+        )
+        try:
+            obstore.list_with_delimiter(bucket)
+        except (BaseError, FileNotFoundError):
+            return False
+        return True
