@@ -182,36 +182,38 @@ inline adopt_end(a) {
 
 inline crash(t) { crashes--; lives(t, 0) }
 
+#define rest tried = 0; token = 0; asked_again = false; goto next
+
 proctype Worker() {
   byte tried, token; bool asked_again;
   end: do
   :: offers ? tried;
 #ifdef ACK_BEFORE_GRANT
-     atomic { if :: crashes > 0 -> crashes--; goto next :: true fi };
+     atomic { if :: crashes > 0 -> crashes--; rest :: true fi };
 #endif
      atomic { grant(tried, token) };
 #ifndef ACK_BEFORE_GRANT
      atomic {                                      /* ACKNOWLEDGE, or die before: it comes again   */
        if
-       :: crashes > 0 -> crash(token); if :: nfull(offers) -> offers ! tried :: full(offers) fi; token = 0; goto next
+       :: crashes > 0 -> crash(token); if :: nfull(offers) -> offers ! tried :: full(offers) fi; rest
        :: true -> if :: repeats > 0 && nfull(offers) -> repeats--; offers ! tried :: true fi
        fi
      };
 #endif
-     if :: token == 0 -> goto next :: else fi;
+     if :: atomic { token == 0 -> rest } :: else fi;
      if                                            /* RUN                                          */
      :: true
-     :: atomic { crashes > 0 -> crash(token); token = 0; goto next }
+     :: atomic { crashes > 0 -> crash(token); rest }
      :: atomic { handbacks > 0 -> handbacks--; lives(token, 0);
-          if :: may_end_running(tried, token) -> spent--; requeue(tried, token) :: else fi; token = 0; goto next }
-     :: atomic { lives(token, 0); requeue(tried, token); token = 0; goto next }                         /* transient */
-     :: atomic { lives(token, 0); end_running(tried, token, failed, PERMANENT); token = 0; goto next }  /* permanent */
+          if :: may_end_running(tried, token) -> spent--; requeue(tried, token) :: else fi; rest }
+     :: atomic { lives(token, 0); requeue(tried, token); rest }                         /* transient */
+     :: atomic { lives(token, 0); end_running(tried, token, failed, PERMANENT); rest }  /* permanent */
      fi;
 #ifndef WITHOUT_FENCE_CHECK
-     atomic { if :: state == running && holder == token :: else -> lives(token, 0); token = 0; goto next fi };
+     atomic { if :: state == running && holder == token :: else -> lives(token, 0); rest fi };
 #endif
 #ifndef SETTLE_BEFORE_UPLOAD
-     if :: true :: atomic { crashes > 0 -> crash(token); token = 0; goto next } fi;
+     if :: true :: atomic { crashes > 0 -> crash(token); rest } fi;
 #ifdef WITHOUT_ATTEMPT_KEYS
      atomic { object = token; check() };           /* UPLOAD ends, whenever that is                */
 #else
@@ -221,7 +223,7 @@ proctype Worker() {
 #ifdef ANNOUNCE_BEFORE_SETTLE
      atomic { hear(token) };
 #endif
-     if :: true :: atomic { crashes > 0 -> crash(token); token = 0; goto next } fi;
+     if :: true :: atomic { crashes > 0 -> crash(token); rest } fi;
 settle:
      atomic {                                      /* SETTLE                                       */
        if
@@ -243,20 +245,20 @@ settle:
      };
 won: skip;
 #ifdef SETTLE_BEFORE_UPLOAD
-     if :: true :: atomic { crashes > 0 -> crash(token); token = 0; asked_again = false; goto next } fi;
+     if :: true :: atomic { crashes > 0 -> crash(token); rest } fi;
      object[token] = true;
 #endif
 #ifdef WITHOUT_OUTBOX
      if :: true -> atomic { hear(token); confirmed = true } :: atomic { crashes > 0 -> crashes-- } fi;
 #endif
-     atomic { lives(token, 0); token = 0; asked_again = false; goto next };
+     atomic { lives(token, 0); rest };
 refused:
      atomic { lives(token, 0);
 #ifdef LOSER_DELETES
        object[token] = false; check();
 #endif
-       token = 0; asked_again = false };
-next: tried = 0
+       rest };
+next: skip
   od
 }
 

@@ -26,11 +26,18 @@
 #endif
 #ifdef TTL
 #define ENQUEUED now
-#ifndef SOJOURN
-#define SOJOURN 2
-#endif
 #else
 #define ENQUEUED 0                       /* nobody looks at it                                       */
+#endif
+#if defined(TTL) && !defined(WITHOUT_SOJOURN)
+#define COUNTS(stamp) (now - stamp <= 2) /* a marker that was not under way for long                 */
+#else
+#define COUNTS(stamp) true
+#endif
+#ifdef WITHOUT_STAMP
+#define RAN_OUT(stamp) (lease_until <= now)
+#else
+#define RAN_OUT(stamp) (lease_until <= stamp)
 #endif
 
 byte now = 0;
@@ -133,18 +140,7 @@ active proctype Orchestrator() {
        :: !is_marker -> give_lease()
 #endif
        :: is_marker -> marked = false;
-          if
-#ifdef WITHOUT_STAMP
-          :: lease_until <= now
-#else
-          :: lease_until <= s
-#endif
-#if defined(TTL) && !defined(WITHOUT_SOJOURN)
-             && now - s <= SOJOURN
-#endif
-             -> ended = true; forget_beats(); check
-          :: else
-          fi
+          if :: RAN_OUT(s) && COUNTS(s) -> ended = true; forget_beats(); check :: else fi
        fi; is_marker = 0; s = 0; enqueued = 0 }
 #ifdef NEW_EPOCH                                       /* restart: a new queue, the old one dropped   */
   :: atomic { restarts > 0 && !ended -> restarts--; forget_beats(); is_marker = 0; s = 0; enqueued = 0;

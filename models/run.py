@@ -96,7 +96,7 @@ CHECKS = (
     effect("restore-generation", f"{RESTORE} WITHOUT_GENERATION LOSER_DELETES", "S3", "nor does the manifest alone"),
     effect("restore-neither", f"{RESTORE} WITHOUT_GENERATION WITHOUT_MANIFEST", "S2", "without both: another answer"),
     heartbeat("beats", "", "", "a lease is ended only once its holder has let go"),
-    heartbeat("beats-restart", "NEW_EPOCH LAST=6", "", "also when the orchestrator restarts"),
+    heartbeat("beats-restart", "NEW_EPOCH LAST=7", "", "also when the orchestrator restarts"),
     heartbeat("box", "WITHOUT_BROKER WITHOUT_BARRIER ASKS=6", "", "who asks the ledger alone needs no marker"),
     heartbeat("extend", "WITHOUT_EXTEND", "S10", "who was told that it holds trusts itself, and nobody else does"),
     heartbeat("box-extend", "WITHOUT_BROKER WITHOUT_BARRIER WITHOUT_EXTEND", "S10", "nor without a broker"),
