@@ -22,9 +22,8 @@ from tests.contract.manual_clock import ManualClock
 from tests.ledger.plain import wait_until
 
 
-def ignores_interrupts(pid: int) -> bool:
-    """A process that has not begun yet does not."""
-    match = re.search(r"^SigIgn:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+def hears_no_interrupts(pid: int) -> bool:
+    match = re.search(r"^SigBlk:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     return match is not None and bool(int(match[1], 16) >> signal.SIGINT - 1 & 1)
 
 
@@ -50,7 +49,7 @@ def test_ctrl_c_sums_up_what_was_run_until_then() -> None:
         text=True,
         start_new_session=True,
     )
-    wait_until(lambda: sum(map(ignores_interrupts, children_of(run.pid))) == 2)
+    wait_until(lambda: sum(map(hears_no_interrupts, children_of(run.pid))) == 2)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does
     out, err = run.communicate(timeout=60)
 
@@ -95,7 +94,7 @@ def test_what_does_not_hold_is_said_at_once_and_how_far_it_is_once_a_minute(
         assert capsys.readouterr().err == "after 2 min: 30 histories, 1 did not hold\n"
 
     monkeypatch.setattr(command, "run_campaign", run)
-    monkeypatch.setattr(command.SystemClock, "open_system", lambda: clock)
+    monkeypatch.setattr(SystemClock, "open_system", lambda: clock)
 
     assert sim(minutes=3) == Exit.FAILED
     assert "VIOLATION in seed 27" in capsys.readouterr().out

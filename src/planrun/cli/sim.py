@@ -17,6 +17,7 @@ from planrun.sim.history import Report, run_seed
 from planrun.sim.settings import Mode
 from planrun.sim.shrink import shrink as shrunk
 
+JOBS = 8
 MINUTES_MAX = 365 * 24 * 60
 SAID_EVERY_MS = 60_000
 
@@ -26,7 +27,7 @@ def sim(
     seed: int | None = None,
     seeds: str = "",
     minutes: PositiveFloat | None = None,
-    jobs: PositiveInt = 8,
+    jobs: PositiveInt = JOBS,
     mode: Mode | None = None,
     processes: PositiveInt = 1,
     trace: Flag = False,
@@ -67,16 +68,17 @@ def sim(
         raise Invalid(f"--{'trace' if trace else 'shrink'} is for one history: say which with --seed")
     first, last = _range(seeds, minutes)
     campaign = Campaign(first=first, last=last, minutes=minutes, jobs=jobs, mode=mode, processes=processes)
-    news = _News(SystemClock.open_system())
+    options = f"{f' --jobs {jobs}' * (jobs != JOBS)}{f' --mode {mode}' if mode else ''}"
+    news = _News(SystemClock.open_system(), options)
     is_cut_short = False
     try:
         run_campaign(campaign, news.clock, news.tally, tell=news.say)
     except KeyboardInterrupt:
         is_cut_short = True
     if json:
-        print_json(news.tally.as_dict())
+        print_json(news.tally.as_dict() | {"jobs": jobs, "mode": mode})
     else:
-        _print_tally(news.tally)
+        _print_tally(news.tally, options)
     if news.tally.failed:
         return Exit.FAILED
     return Exit.INTERRUPTED if is_cut_short else Exit.FINISHED
@@ -89,8 +91,13 @@ class _News:
         tally: Of those that are over.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, options: str) -> None:
+        """
+        Args:
+            options: What makes one of these histories again, beside its seed.
+        """
         self.clock = clock
+        self._options = options
         self.tally = Tally()
         self._began_ms = self._said_ms = clock.boot_ms()
         self._named: set[int] = set()
@@ -99,7 +106,7 @@ class _News:
         """Some more are over."""
         for seed in sorted(self.tally.failed.keys() - self._named):
             self._named.add(seed)
-            print(_violation_in_words(seed, self.tally.failed[seed]), file=sys.stderr, flush=True)
+            print(_violation_in_words(seed, self.tally.failed[seed], self._options), file=sys.stderr, flush=True)
         now_ms = self.clock.boot_ms()
         if now_ms - self._said_ms >= SAID_EVERY_MS:
             self._said_ms = now_ms
@@ -153,17 +160,17 @@ def _print_report(report: Report) -> None:
         print(f"VIOLATION {violation}")
 
 
-def _print_tally(tally: Tally) -> None:
+def _print_tally(tally: Tally, options: str) -> None:
     modes = ", ".join(f"{count} {mode}" for mode, count in sorted(tally.modes.items()))
     print(f"{tally.histories} histories ({modes}): {_sum_of(tally.counts)}; {tally.lasted_s / 3600:.1f} h simulated")
     if not tally.failed and tally.histories:
         print("everything holds")
     for seed, found in sorted(tally.failed.items()):
-        print(_violation_in_words(seed, found))
+        print(_violation_in_words(seed, found, options))
 
 
-def _violation_in_words(seed: int, found: list[str]) -> str:
-    return f"VIOLATION in seed {seed}: {found[0]}\n  planrun sim --seed {seed} --trace"
+def _violation_in_words(seed: int, found: list[str], options: str) -> str:
+    return f"VIOLATION in seed {seed}: {found[0].splitlines()[0]}\n  planrun sim --seed {seed}{options} --trace"
 
 
 def _sum_of(counts: dict[str, int]) -> str:

@@ -9,11 +9,13 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from planrun.clock import Clock
 from planrun.sim.history import run_seed
+from planrun.sim.loop import in_words
 from planrun.sim.settings import Mode
 
 AT_ONCE = 10  # seeds per task of a process
@@ -77,7 +79,11 @@ def run_seeds(seeds: range, jobs: int, mode: Mode | None) -> Tally:
     """Run histories in this process."""
     tally = Tally()
     for seed in seeds:
-        report = run_seed(seed, jobs=jobs, mode=mode)
+        try:
+            report = run_seed(seed, jobs=jobs, mode=mode)
+        except Exception as error:  # the simulator's own: the others shall be heard of, too
+            tally.add(Tally(histories=1, failed={seed: [f"fault of the simulator: {in_words(error)}"]}))
+            continue
         counts = Counter({name: count for name, count in report.counts.as_dict().items() if count})
         found = {seed: [str(violation) for violation in report.violations]} if report.violations else {}
         modes = Counter({report.plan.settings.mode.value: 1})
@@ -110,12 +116,13 @@ def run_campaign(campaign: Campaign, clock: Clock, whole: Tally, *, tell: Callab
             tell()
         return
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(campaign.processes, spawn, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+    with ProcessPoolExecutor(campaign.processes, spawn) as pool:
         running: set[Future[Tally]] = set()
         try:
             while True:
                 while len(running) < campaign.processes and (seeds := more()):
-                    running.add(pool.submit(run_seeds, seeds, campaign.jobs, campaign.mode))
+                    with _out_of_earshot():
+                        running.add(pool.submit(run_seeds, seeds, campaign.jobs, campaign.mode))
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -126,6 +133,16 @@ def run_campaign(campaign: Campaign, clock: Clock, whole: Tally, *, tell: Callab
             for each in running:  # they have not heard of it, and end soon
                 whole.add(each.result())
             raise
+
+
+@contextmanager
+def _out_of_earshot() -> Iterator[None]:
+    """Processes that are started meanwhile do not hear of Ctrl-C: who started them tells them when to end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _slices(campaign: Campaign) -> Iterator[range]:

@@ -29,6 +29,7 @@ class Order:
         routes: How many receivers want the answer.
         cancel_after_s: It is canceled so long after it was handed in; None: it is not.
         name: Tells it from other orders; two of the same name are one call, made twice.
+        may_be_refused: Another job may have its key.
     """
 
     n: int
@@ -46,6 +47,7 @@ class Order:
     priority: int = 0
     cancel_after_s: float | None = None
     waits: bool = True
+    may_be_refused: bool = False
 
 
 def _succeeds(n: int, attempt: int) -> Deed:
