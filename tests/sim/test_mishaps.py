@@ -1,8 +1,7 @@
-"""Tests of the tests: no fault of the code under test, nor of the oracle, is taken for bad weather and gone on after."""
+"""Tests of the tests: no fault of the code under test, nor of the oracle, is taken for bad weather."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 from typing import Any
@@ -15,7 +14,7 @@ from planrun.ledger.verbs import ending
 from planrun.orchestrator.sweeper import Sweeper
 from planrun.sim import campaign, loop
 from planrun.sim.checks import Checks
-from planrun.sim.history import Report
+from planrun.sim.history import Report, run_seed
 from planrun.sim.settings import Mode, Order, Settings
 from planrun.sim.world import World
 from planrun.worker.attempt import Attempt
@@ -85,13 +84,13 @@ def test_a_task_that_nobody_waits_for_and_that_fails_ends_the_history() -> None:
 def test_who_never_waits_is_found_and_leaves_the_process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "STEPS_MAX", 20_000)
 
-    async def turn_for_ever() -> None:
-        while True:
-            await asyncio.sleep(0)
-
     hooks = len(apsw.connection_hooks)
     with World(1, SETTINGS) as world:
-        world.at(1, lambda: world.machines["w1"].actor.spawn(turn_for_ever()))  # type: ignore[union-attr]
+
+        def turn() -> None:
+            world.loop.world.soon(turn)
+
+        world.at(1, turn)
         world.run()
 
     assert rules(world) == {"L1"}
@@ -103,7 +102,7 @@ def test_who_never_waits_is_found_and_leaves_the_process_as_it_was(monkeypatch: 
 
 
 def test_a_fault_of_the_simulator_names_its_seed_and_the_others_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = campaign.run_seed
+    real = run_seed
 
     def run(seed: int, **how: Any) -> Report:
         if seed == 2:

@@ -57,7 +57,7 @@ class Checks:
     _event: int = 0
 
     def __post_init__(self) -> None:
-        self._rows = Rows(self.world.disk)
+        self._rows = Rows(lambda: self.world.disk.path)
 
     # --- after each step ---
 
@@ -330,7 +330,8 @@ class Checks:
     def at_end(self) -> None:
         """What must hold once everybody had time enough."""
         world = self.world
-        for job_id in sorted(self._ids() | self._jobs.keys()):  # also what changed without a word
+        kept = () if world.settings.are_archived else self._jobs.keys()
+        for job_id in sorted(self._ids().union(kept)):  # also what changed without a word
             self._look(job_id)
         for job_id, job in self._jobs.items():
             if job.state not in ENDED:

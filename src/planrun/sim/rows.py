@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import apsw
-
-from planrun.sim.disk import Disk
 
 JOB = """SELECT state, attempt, token, failures, max_attempts, losses, max_losses, handbacks, max_handbacks, closing,
   incarnation FROM job WHERE job_id = ?"""
@@ -19,14 +19,18 @@ EVENTS = "SELECT id, job_id, what, attempt, who, detail FROM event WHERE id > ? 
 class Rows:
     """Reads them, by a connection of its own."""
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+    def __init__(self, path: Callable[[], Path]) -> None:
+        """
+        Args:
+            path: Where the file lies that is the ledger now.
+        """
+        self._path = path
         self._reader: apsw.Connection | None = None
 
     def __call__(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
         """What a statement gives."""
         if self._reader is None:
-            self._reader = apsw.Connection(str(self._disk.path), flags=apsw.SQLITE_OPEN_READWRITE)
+            self._reader = apsw.Connection(str(self._path()), flags=apsw.SQLITE_OPEN_READWRITE)
             self._reader.pragma("query_only", "on")
         return self._reader.execute(text, values).fetchall()
 

@@ -67,6 +67,7 @@ class Settings:
     restart_s: After so long a crashed process is started again.
     gc_grace_s: How long files of lost attempts stay.
     is_cleaned: The history goes on until they have gone.
+    are_archived: So much time passes in it that records of ended jobs leave the ledger.
     honest_s: From when on nothing is broken any more, unless a script breaks it.
     end_s: By when all must have come to rest.
     """
@@ -92,6 +93,7 @@ class Settings:
     strict: bool = True
     gc_grace_s: float = 60
     is_cleaned: bool = False
+    are_archived: bool = False
     honest_s: float = 0
     end_s: float = 1200
 
