@@ -168,4 +168,4 @@ def test_another_holder_in_one_commit_is_found_unless_the_first_one_had_ended(wo
     )
     world.checks.committed([job_id])
 
-    assert rules(world) == (set() if ended else {"S4"})
+    assert ("S4" in rules(world)) is not ended
