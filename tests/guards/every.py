@@ -9,6 +9,7 @@ from .fences import CLAUSES, SECOND_LINE
 from .fleet import FLEET
 from .recovery import RECOVERY
 from .retention import RETENTION
+from .rows import ROWS
 from .rules import CORE_RULES, RULES
 from .service import SERVICE
 from .shortcuts import SHORTCUTS
@@ -18,6 +19,7 @@ from .verify import VERIFY
 
 EVERY = [
     *CLAUSES,
+    *ROWS,
     *RULES,
     *CORE_RULES,
     *RETENTION,
