@@ -10,6 +10,7 @@ from .fences import CLAUSES, SECOND_LINE
 from .fleet import FLEET
 from .recovery import RECOVERY
 from .retention import RETENTION
+from .rows import ROWS
 from .rules import CORE_RULES, RULES
 from .service import SERVICE
 from .shortcuts import SHORTCUTS
@@ -20,6 +21,7 @@ from .verify import VERIFY
 
 EVERY = [
     *CLAUSES,
+    *ROWS,
     *RULES,
     *CORE_RULES,
     *RETENTION,
