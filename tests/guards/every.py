@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .admission import ADMISSION
 from .afar import AFAR
 from .answers import ANSWERS
 from .doors import DOORS
@@ -9,15 +10,18 @@ from .fences import CLAUSES, SECOND_LINE
 from .fleet import FLEET
 from .recovery import RECOVERY
 from .retention import RETENTION
+from .rows import ROWS
 from .rules import CORE_RULES, RULES
 from .service import SERVICE
 from .shortcuts import SHORTCUTS
 from .stores import STORES
+from .sweeping import SWEEPING
 from .transport import TRANSPORT
 from .verify import VERIFY
 
 EVERY = [
     *CLAUSES,
+    *ROWS,
     *RULES,
     *CORE_RULES,
     *RETENTION,
@@ -32,4 +36,6 @@ EVERY = [
     *AFAR,
     *SERVICE,
     *VERIFY,
+    *ADMISSION,
+    *SWEEPING,
 ]
