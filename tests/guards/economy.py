@@ -8,6 +8,8 @@ from __future__ import annotations
 
 TWICE = "work: two run the job for a while, one of them in vain"
 URGENT = "time: of who is more urgent"
+ELSES = "room: what another job left keeps this one"
+SWEPT = "time: all rows that ever were are read"
 WASTED = {
     "what is cut off is given up before a slow answer is": "time: some seconds of every worker that was cut off",
     "a worker looks where its fleet is when its broker is lost": "time: half a lease until it is offered jobs again",
@@ -93,6 +95,24 @@ WASTED = {
     "a busy machine is offered little": "time: offers lie where they wait",
     "a submit whose reply got lost is asked for again": "time: the caller has to ask again, under the same request id",
     "whoever waits for a job outlives an orchestrator that is away": "time: the caller has to wait again",
+    "stopped: AND stopped = 0": "lines of a job's history: it stops twice",
+    "confirm: AND confirmed = 0": "lines of a job's history: its answer arrives twice",
+    "collected: EXISTS (SELECT 1 FROM job": "room: files of a checkpoint are never collected",
+    "collected: ended_at_ms IS NOT NULL": "work: the files of an ended job are looked through for ever",
+    "unsee_worker: AND seen_at_ms >= :before_ms": "room: who was gone for long is kept like one who just went",
+    "drop_results: AND result_gone_at_ms IS NULL": "work: what has gone goes once more",
+    "drop_results: o.confirmed = 0": "room: a result is kept by messages that have arrived",
+    "drop_results: o.msg_id >= 'result:' || job.job_id || ':'": ELSES,
+    "drop_results: o.msg_id < 'result:' || job.job_id || char(59)": ELSES,
+    "archive_jobs: o.msg_id >= 'result:' || j.job_id || ':'": ELSES,
+    "archive_jobs: o.msg_id < 'result:' || j.job_id || char(59)": ELSES,
+    "archive_jobs: a.job_id = j.job_id AND": ELSES,
+    "archive_jobs: e.job_id = j.job_id AND": ELSES,
+    "drop_workers: a.incarnation = worker.incarnation AND": "room: a worker is kept by what another may still run",
+    "promote: state = 'queued' AND": SWEPT,
+    "rebase_jobs: state = 'queued' AND": SWEPT,
+    "all_stopped: AND stopped = 0": SWEPT,
+    "rebase_messages: WHERE confirmed = 0": SWEPT,
     "a machine's health is asked for again": "time: of a machine that is well by now",
     "a dead worker's promises do not count": "room: of what nobody uses any more",
     "room that was given back is not used any more": "work: of a worker that a late word ends",

@@ -12,6 +12,7 @@ from .fleet import FLEET
 from .isolation import ISOLATION
 from .recovery import RECOVERY
 from .retention import RETENTION
+from .rows import ROWS
 from .rules import CORE_RULES, RULES
 from .service import SERVICE
 from .shortcuts import SHORTCUTS
@@ -23,6 +24,7 @@ from .worker import CHECKPOINTS, RUN
 
 EVERY = [
     *CLAUSES,
+    *ROWS,
     *RULES,
     *CORE_RULES,
     *RETENTION,
