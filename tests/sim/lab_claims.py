@@ -169,7 +169,7 @@ def _(story: Story) -> bool:
 for words, stop in {
     " asked before it stored, and was told that it no longer held the lease": What.NOT_HELD,
     " heard that it had lost the lease, and stopped": What.NEWS,
-    " saw in its upload that its lease was over, and stopped": What.STOPPED,
+    " said that it had seen in its upload that its lease was over, and had stopped": What.STOPPED,
 }.items():
 
     @claim(words)

@@ -18,7 +18,7 @@ TROUBLE = (What.FREEZE, What.CRASH, What.TERM, What.CUT)
 STOPS = {
     What.NOT_HELD: "asked before it stored, and was told that it no longer held the lease",
     What.NEWS: "heard that it had lost the lease, and stopped",
-    What.STOPPED: "saw in its upload that its lease was over, and stopped",
+    What.STOPPED: "said that it had seen in its upload that its lease was over, and had stopped",
 }
 MINOR = (What.RENEW, What.UNHEARD, What.HELD, What.TRUSTS, What.UPLOAD, What.START, What.SUBMIT)
 
@@ -120,7 +120,7 @@ class Plot:
             What.TRUSTS: "asks whether it still holds the lease; nobody answers, and its own deadline has not passed",
             What.NOT_HELD: f"asks whether it still holds the lease (token {fact.token}): no; it stores nothing",
             What.UPLOAD: "begins to write the result",
-            What.STOPPED: "stops its upload: its lease is over",
+            What.STOPPED: "says that it has stopped its upload: its lease is over",
         }
         return lines[fact.what]
 
