@@ -325,8 +325,8 @@ class Checks:
             return False
         if any(order.waits and order.name not in world.answers for order in orders if order.name in self._accepted):
             return False
-        if world.settings.mode is Mode.FLEET and world.broker.answers:
-            return False  # confirmed by the broker, and on their way to their receivers
+        if world.settings.mode is Mode.FLEET and (world.broker.answers or world.hub.host() is None):
+            return False  # confirmed by the broker, and on their way to their receivers; or not yet taken over
         return not self._rows("SELECT 1 FROM outbox WHERE confirmed = 0 LIMIT 1")
 
     def at_end(self) -> None:

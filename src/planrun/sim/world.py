@@ -165,9 +165,11 @@ class World(Disasters):
             self._until(lambda: self.loop.now_s >= until_s, by_s=until_s)
             return
         settings = self.settings
-        self._until(lambda: self.loop.now_s >= self.busy_until_s and self.checks.is_at_rest(), by_s=settings.end_s)
-        rest_s = self.loop.now_s + REST_S
-        self._until(lambda: self.loop.now_s >= rest_s, by_s=rest_s)
+        while True:
+            self._until(lambda: self.loop.now_s >= self.busy_until_s and self.checks.is_at_rest(), by_s=settings.end_s)
+            self.run(until_s=self.loop.now_s + REST_S)
+            if self.checks.violations or self.loop.now_s >= settings.end_s or self.checks.is_at_rest():
+                break
         if not self.checks.violations:
             self.checks.at_end()
         if not self.checks.violations:
