@@ -8,7 +8,9 @@ import pytest
 
 from planrun.cli.sim import sim
 from planrun.inbox import Inbox
+from planrun.sim import shrink as shrinking
 from planrun.sim.faults import Plan
+from planrun.sim.findings import Counts, Violation
 from planrun.sim.history import Report, run_plan, run_seed
 from planrun.sim.jobs import Deed
 from planrun.sim.script import Act
@@ -60,6 +62,20 @@ def test_what_is_printed_is_a_test_that_fails_as_the_history_did(failing: Report
 
     with pytest.raises(AssertionError):
         module["test_seed_3_breaks_s3"]()
+
+
+def always_broken(plan: Plan, *, traced: bool = False) -> Report:
+    """A history that breaks a rule, whatever the plan is; it takes no time."""
+    return Report(plan, (Violation("S3", "as ever", 0.0),), Counts(), "", steps=0, lasted_s=0)
+
+
+def test_nothing_at_all_is_left_of_what_fails_without_any_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shrinking, "run_plan", always_broken)
+    plan = Plan(3, Settings(orders=ORDERS, workers=3, deed_of=deeds(TABLE)), ACTS, TABLE)
+
+    small = shrink(always_broken(plan)).report.plan
+
+    assert (small.settings.orders, small.acts, small.table) == ((), (), {})
 
 
 @pytest.mark.parametrize("seed", [1, 3, 4])

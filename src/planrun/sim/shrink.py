@@ -185,7 +185,7 @@ def _sooner(plan: Plan) -> Iterator[Plan]:
     """All at once, by the time until the first of it."""
     times = [order.at_s for order in plan.settings.orders]
     times += [act.args[name] for act in plan.acts for name in MOMENTS if name in act.args]
-    if by_s := min(times):
+    if by_s := min(times, default=0):
         orders = [replace(order, at_s=round(order.at_s - by_s, 3)) for order in plan.settings.orders]
         acts = [
             _with(act, {name: round(act.args[name] - by_s, 3) for name in MOMENTS if name in act.args})
