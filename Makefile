@@ -63,9 +63,9 @@ bench: $(READY)  ## measure planrun beside PEERS=huey,pgqueuer,… in short; ben
 	@$(BIN)/python bench/compare.py --peers "$(PEERS)" --phases submit,bulk,drain,latency,kill,term \
 	  --rounds 3 --jobs 500 --spaced 100 --long-s 20 --watch-s 25
 
-torture: PEERS = planrun,fleet,celery,dramatiq,huey,rq,procrastinate,pgqueuer,dbos
+torture: PEERS =
 torture: $(READY)  ## kill, freeze and deploy under planrun and PEERS=celery,rq,…, and count what becomes of jobs (20 min)
-	@$(BIN)/python -m bench.torture --peers "$(PEERS)"
+	@$(BIN)/python -m bench.torture $(if $(PEERS),--peers "$(PEERS)")
 
 docs: $(READY)  ## write the generated parts of docs/ anew
 	@$(BIN)/python docs/generate.py

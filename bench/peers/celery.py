@@ -19,6 +19,7 @@ SETTINGS = {
     "REMAP_SIGTERM=SIGQUIT": "the soft shutdown answers SIGQUIT alone",
     "broker_heartbeat=10": "a frozen worker's connection ends after 10 to 20 s; by default after a minute or two",
     "worker_cancel_long_running_tasks_on_connection_loss=True": "what was delivered to another is not run to its end",
+    "worker_deduplicate_successful_tasks=True": "what is delivered again after its success is not run again",
     "confirm_publish": "a submit returns when RabbitMQ has the job",
 }
 TOLD = note.told()
@@ -30,6 +31,7 @@ APP.conf.update(
     worker_prefetch_multiplier=1,
     worker_soft_shutdown_timeout=TOLD.grace_s - note.MARGIN_S,
     worker_cancel_long_running_tasks_on_connection_loss=True,
+    worker_deduplicate_successful_tasks=True,
     broker_heartbeat=10,
     broker_connection_retry_on_startup=True,
     broker_transport_options={"confirm_publish": True},

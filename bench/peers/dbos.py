@@ -2,7 +2,7 @@
 
 No limit of concurrency: with one, a worker takes as many jobs as it has free slots once per interval, 10 a second here.
 A dead executor's workflows wait for the same executor to come back, or for DBOS's own service: another one leaves them.
-On SIGTERM it waits for the workflow, here as long as it has.
+So a worker that is started again keeps its name. On SIGTERM it waits for the workflow, here as long as it has.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from bench.peers import note
 
 SETTINGS = {
     "POLL_S = 0.1": "a look at the queue each 0.1 s; by default each second",
-    "DBOS__VMID": "each worker has a name of its own; a dead one's workflows wait until it is back",
-    "workflow_completion_timeout_sec": "SIGTERM waits for the workflow; by default it is left, and nobody takes it",
+    "DBOS__VMID": "each worker has a name of its own, and takes up what was left under it when it is started again",
+    "workflow_completion_timeout_sec": "SIGTERM waits for the workflow; by default it is left at once",
+    "os._exit(0)": "a workflow that outlasts this does not keep its process until SIGKILL",
     '"workflow_id": f"long-{number}"': "a second submit with the id of a known workflow joins it",
 }
 TOLD = note.told()
@@ -90,6 +91,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     stop.wait()
     DBOS.destroy(workflow_completion_timeout_sec=TOLD.grace_s - note.MARGIN_S)
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Dramatiq on RabbitMQ. One process with one thread, acknowledged when done; publisher confirms, no results kept.
+"""Dramatiq on RabbitMQ, results in Redis. One process with one thread, acknowledged when done; publisher confirms.
 
 By default SIGTERM waits ten minutes for the job; here as long as it has, after which the job goes back to the broker.
 """
@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import dramatiq
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
+from dramatiq.message import Message
 from dramatiq.middleware import CurrentMessage
+from dramatiq.results import ResultMissing, Results
+from dramatiq.results.backends import RedisBackend
 
 from bench.peers import note
 
 SETTINGS = {
     "confirm_delivery=True": "a submit returns when RabbitMQ has the job",
     "heartbeat=10": "a frozen worker's connection ends after 10 to 20 s; by default after a minute or two",
+    "store_results=True": "by default none is kept",
     "max_retries=10": "for failures; a job that is delivered again is not counted. By default 20",
     "dramatiq_queue_prefetch=1": "no job waits behind a long one of the same worker; by default two per thread",
     "time_limit=3_600_000": "by default a job is interrupted after ten minutes",
@@ -22,15 +26,17 @@ SETTINGS = {
 TOLD = note.told()
 QUEUE = TOLD.queue
 BROKER = RabbitmqBroker(url=f"{TOLD.server['rabbitmq'].removesuffix('/')}?heartbeat=10", confirm_delivery=True)
+RESULTS = RedisBackend(url=f"{TOLD.server['redis']}/3")
 BROKER.add_middleware(CurrentMessage())
+BROKER.add_middleware(Results(backend=RESULTS))
 dramatiq.set_broker(BROKER)
 noop = dramatiq.actor(queue_name=QUEUE, actor_name="noop")(note.noop)
 
 
-@dramatiq.actor(queue_name=QUEUE, actor_name="long", max_retries=10, time_limit=3_600_000)
-def long(number: int, seconds: float) -> None:
+@dramatiq.actor(queue_name=QUEUE, actor_name="long", max_retries=10, time_limit=3_600_000, store_results=True)
+def long(number: int, seconds: float) -> str:
     message = CurrentMessage.get_current_message()
-    note.long(number, seconds, f"{message.options.get('retries', 0)} of 10 retries")
+    return note.long(number, seconds, f"{message.options.get('retries', 0)} of 10 retries")
 
 
 class Connection:
@@ -38,7 +44,18 @@ class Connection:
         noop.send(number)
 
     def submit_long(self, number: int, seconds: float) -> None:
-        long.send(number, seconds)
+        BROKER.enqueue(self._message(number, seconds))
+
+    def answer(self, number: int) -> str | None:
+        try:
+            words: str = RESULTS.get_result(self._message(number))
+        except ResultMissing:
+            return None
+        return words
+
+    def _message(self, number: int, seconds: float = 0) -> Message[str]:
+        """Named by its number, so that whoever asks for the result finds it."""
+        return long.message(number, seconds).copy(message_id=f"{QUEUE}-{number}")
 
     def close(self) -> None:
         BROKER.close()

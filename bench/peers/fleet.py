@@ -64,11 +64,16 @@ def connect() -> Connection:
 
 
 def workers(count: int) -> list[list[str]]:
-    url = wait_answering()
+    """All on one machine."""
+    return [["env", f"XDG_CACHE_HOME={TOLD.folder / 'cache'}", *worker()]] * count
+
+
+def worker() -> list[str]:
+    """Its lock and scratch are in XDG_CACHE_HOME: workers that share it are on one machine."""
     token = ["sh", "-c", f'export PLANRUN_TOKEN="$(cat {TOKEN})"; exec "$@"', "worker"]
-    command = [planrun(), "worker", "bench.peers.planrun_jobs", "--url", url, "--scratch", str(TOLD.folder / "scratch")]
+    command = [planrun(), "worker", "bench.peers.planrun_jobs", "--url", wait_answering()]
     options = ["--slots", str(TOLD.slots), "--import-path", str(ROOT), "--pass-environment", "BENCH_NOTES"]
-    return [[*token, *command, *options]] * count
+    return [*token, *command, *options]
 
 
 def planrun() -> str:

@@ -1,8 +1,7 @@
 """Procrastinate on PostgreSQL, by psycopg. Slots are its concurrency.
 
 By itself it never starts the job of a dead worker again: that takes a periodic task of the user's, here the documented
-one, each 10 s, with a heartbeat of 12 s (its workers beat each 10 s). On SIGTERM it waits for the job; here as long as
-it has, after which the job is aborted, and tried again.
+one. On SIGTERM it waits for the job; here as long as it has, after which the job is aborted, and tried again.
 """
 
 from __future__ import annotations
@@ -17,15 +16,19 @@ from bench.peers.note import MARGIN_S, STARTED, long_async, note, told
 
 SETTINGS = {
     "retry_stalled": "without such a task of the user's, the job of a killed worker is never started again",
-    "STALLED_S = 12": "a worker beats each 10 s: after 12 without a beat it counts as dead; by default 30",
-    '"* * * * * */10"': "that task runs each 10 s",
+    "update_heartbeat_interval": "a worker beats each 3 s; by default each 10",
+    "STALLED_S = 10": "after 10 s without a beat a worker counts as dead, and loses its jobs; by default 30",
+    '"* * * * * */2"': "that task looks each 2 s",
     "retry=10": "without it, a job that a shutdown aborts is not tried again",
     "--shutdown-graceful-timeout": "a job that outlasts the grace is aborted, and tried again; by default it waits",
     "queueing_lock=str(number)": "no second job of that name waits in the queue; one may run beside it",
 }
 TOLD = told()
-STALLED_S = 12
-APP = App(connector=PsycopgConnector(conninfo=database.address(TOLD, TOLD.queue)))
+STALLED_S = 10
+APP = App(
+    connector=PsycopgConnector(conninfo=database.address(TOLD, TOLD.queue)),
+    worker_defaults={"update_heartbeat_interval": 3, "stalled_worker_timeout": STALLED_S},
+)
 
 
 @APP.task(name="noop")
@@ -38,7 +41,7 @@ async def long(number: int, seconds: float) -> None:
     await long_async(number, seconds)
 
 
-@APP.periodic(cron="* * * * * */10")
+@APP.periodic(cron="* * * * * */2")
 @APP.task(name="retry_stalled", queueing_lock="retry_stalled", pass_context=True)
 async def retry_stalled(context: JobContext, timestamp: int) -> None:
     for job in await APP.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_S):

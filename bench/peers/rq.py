@@ -1,7 +1,7 @@
-"""RQ on Redis. A process per job is its default; warm is `SimpleWorker`.
+"""RQ on Redis. A process per job is its default, here with its worker for hosts that kill soon; warm is `SimpleWorker`.
 
-By itself it starts nothing again: `Retry`, and a look at dead workers' jobs each 5 s instead of 600, with a worker's
-sign of life counting for 20 s instead of 420. On SIGTERM it waits for the job.
+By itself it starts nothing again: `Retry`, and a look at dead workers' jobs each 5 s instead of 600. On SIGTERM its
+default worker waits for the job, however long; this one ends the job after 6 s, and it is tried again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ SETTINGS = {
     '"--maintenance-interval", "5"': "a look at dead workers' jobs each 5 s instead of 600",
     '"--job-monitoring-interval", "5"': "a job's sign of life each 5 s instead of 30: it counts for 60 s longer",
     '"--worker-ttl", "20"': "an idle worker looks up each 5 s instead of 405",
+    '"rq.worker.HerokuWorker"': "6 s after SIGTERM the job ends, and uses up a retry; by default it runs on",
     "unique=True": "a second submit with the id of a known job is refused",
 }
 TOLD = note.told()
@@ -72,5 +73,5 @@ def connect() -> Connection:
 def workers(count: int) -> list[list[str]]:
     command = [str(TOLD.binaries / "rq"), "worker", TOLD.queue, "--url", URL, "-q"]
     alive = ["--maintenance-interval", "5", "--job-monitoring-interval", "5", "--worker-ttl", "20"]
-    process = [] if TOLD.fresh else ["--worker-class", "rq.SimpleWorker"]
-    return [[*command, *alive, *process]] * count
+    kind = "rq.worker.HerokuWorker" if TOLD.fresh else "rq.SimpleWorker"
+    return [[*command, *alive, "--worker-class", kind]] * count

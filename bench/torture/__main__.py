@@ -1,6 +1,6 @@
 """The same torture for planrun and for what one might take instead, counted by one observer outside all of them.
 
-    python -m bench.torture --peers planrun,fleet,celery,dramatiq,huey,rq,procrastinate,pgqueuer
+    python -m bench.torture --peers planrun,fleet,celery,dramatiq,huey
 
 Each scenario with each peer is played by itself, from an empty queue, many beside each other: they mostly sleep.
 See bench/README.md.
@@ -28,7 +28,7 @@ from bench.servers import IMPATIENT, started
 from bench.torture.scenarios import SCENARIOS, Lengths, played
 from bench.torture.table import Run, set_up, table
 
-PEERS = "planrun,fleet,celery,dramatiq,huey,rq,procrastinate,pgqueuer,dbos"
+PEERS = "planrun,fleet,fleet_apart,celery,dramatiq,huey,rq,procrastinate,pgqueuer,dbos"
 LONGEST_FIRST = ("longer", "storm", "freeze", "term", "whole", "child", "twice")
 
 

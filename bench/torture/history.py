@@ -31,7 +31,7 @@ class Counted:
         lost: There never was a result.
         overwritten: How often the file showed another result than before.
         late: How many of these were by an attempt that had begun before the one whose result it replaced.
-        answers_overwritten: How often the peer's own store did.
+        answers_overwritten, answers_late: The same of the peer's own store.
     """
 
     starts: int
@@ -42,6 +42,7 @@ class Counted:
     overwritten: int
     late: int
     answers_overwritten: int
+    answers_late: int
 
 
 def count(history: Iterable[Note], *, since_s: float, keeps_results: bool) -> Counted:
@@ -49,7 +50,7 @@ def count(history: Iterable[Note], *, since_s: float, keeps_results: bool) -> Co
     notes = sorted(history, key=lambda note: note.at_s)
     starts = [note.at_s for note in notes if note.word == STARTED]
     shown = [note for note in notes if note.word == (ANSWERED if keeps_results else SEEN)]
-    changes = changed(notes, SEEN)
+    changes, answers = changed(notes, SEEN), changed(notes, ANSWERED)
     return Counted(
         starts=len(starts),
         second_s=next((at_s - since_s for at_s in starts if at_s > since_s), None),
@@ -57,8 +58,9 @@ def count(history: Iterable[Note], *, since_s: float, keeps_results: bool) -> Co
         at_once=at_once(notes),
         lost=not shown,
         overwritten=len(changes),
-        late=sum(after < before for before, after in changes),
-        answers_overwritten=len(changed(notes, ANSWERED)),
+        late=late(changes),
+        answers_overwritten=len(answers),
+        answers_late=late(answers),
     )
 
 
@@ -66,6 +68,11 @@ def changed(notes: Sequence[Note], word: str) -> list[tuple[float, float]]:
     """Each time that another attempt's result was shown: whose before, whose after."""
     shown = [note.attempt for note in notes if note.word == word]
     return [(before, after) for before, after in pairwise(shown) if before != after]
+
+
+def late(changes: Iterable[tuple[float, float]]) -> int:
+    """Attempts are named by the time of their start."""
+    return sum(after < before for before, after in changes)
 
 
 def running(notes: Iterable[Note]) -> set[float]:

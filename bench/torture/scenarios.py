@@ -1,5 +1,6 @@
 """What is done to each peer: one job, a worker that runs it, an idle one beside it, and somebody who interferes.
 
+A worker that has gone is started again by the same command, as its supervisor would: some peers' jobs wait for that.
 Each returns what the observer counted, and what it alone can say: how long a worker took to end, for example.
 """
 
@@ -56,29 +57,42 @@ class Stage:
     disturbed_s: float = 0
     said: dict[str, str] = field(default_factory=dict)
     _commands: list[list[str]] = field(default_factory=list)
+    _workers: dict[Popen[bytes], list[str]] = field(default_factory=dict)
     _watching: Popen[bytes] | None = None
 
     def begin(self, job_s: float, *, idle: bool = True) -> Popen[bytes]:
         """Submit the job; once it runs, start another worker. Returns the one that runs it."""
-        self._commands = self.contender.ask("workers", DEPLOYS + 1)
-        first = self.contender.start_worker(self._commands.pop())
+        self._commands = self.contender.ask("workers", 2)
+        first = self.start(self._commands.pop())
         self.contender.ask("long", LONG, job_s)
         self._watching = self.contender.watch(LONG)
         if not self.wait_note(STARTED, timeout_s=BOOT_S):
             raise Unfit(f"{self.contender.peer.name}: its worker starts nothing\n{self.contender.last_words()}")
         if idle:
-            self.start_idle()
+            self.start_shown(self._commands.pop())
             time.sleep(max(0, self.starts()[0].at_s + INTO_S - time.monotonic()))
         return first
 
-    def start_idle(self) -> Popen[bytes]:
-        """A worker that has shown that it is there."""
-        before = len(self.contender.starts(IDLE))
-        worker = self.contender.start_worker(self._commands.pop())
+    def start_shown(self, command: list[str]) -> Popen[bytes]:
+        """A worker that has shown that it is there, by the start of a small job, or of the one that was left."""
+        before = len(self.contender.starts())
+        worker = self.start(command)
         self.contender.ask("submit", 1)
-        if not self.contender.wait_until(lambda: len(self.contender.starts(IDLE)) > before, timeout_s=BOOT_S):
-            raise Unfit(f"{self.contender.peer.name}: its second worker starts nothing\n{self.contender.last_words()}")
+        if not self.contender.wait_until(lambda: len(self.contender.starts()) > before, timeout_s=BOOT_S):
+            raise Unfit(f"{self.contender.peer.name}: another worker starts nothing\n{self.contender.last_words()}")
         return worker
+
+    def start(self, command: list[str]) -> Popen[bytes]:
+        worker = self.contender.start_worker(command)
+        self._workers[worker] = command
+        return worker
+
+    def supervise(self) -> None:
+        """Start again what has gone."""
+        for worker, command in list(self._workers.items()):
+            if worker.poll() is not None:
+                del self._workers[worker]
+                self.start(command)
 
     def disturb(self) -> None:
         """Times are counted from here.
@@ -90,8 +104,8 @@ class Stage:
             raise Unfit(f"{self.contender.peer.name}: its job ended before it was disturbed; try again with --job-s 30")
         self.disturbed_s = time.monotonic()
 
-    def stop(self, worker: Popen[bytes]) -> None:
-        """As a deploy does: SIGTERM, and SIGKILL after the grace."""
+    def stop(self, worker: Popen[bytes]) -> threading.Thread:
+        """As a deploy does: SIGTERM, and SIGKILL after the grace. The thread ends when it has gone."""
         began_s = time.monotonic()
         worker.send_signal(signal.SIGTERM)
 
@@ -104,13 +118,21 @@ class Stage:
                 self.contender.kill(worker)
             self.said["worker"] = f"{how} after {time.monotonic() - began_s:.1f} s"
 
-        threading.Thread(target=finish, daemon=True).start()
+        finishing = threading.Thread(target=finish, daemon=True)
+        finishing.start()
+        return finishing
+
+    def deploy(self, worker: Popen[bytes]) -> Popen[bytes]:
+        """Returns the worker that takes its place, and its name, once it has gone."""
+        self.stop(worker).join()
+        return self.start_shown(self._workers.pop(worker))
 
     def settle(self, *, quiet_s: float | None = None, at_most_s: float = AT_MOST_S) -> None:
         """Until there is a result, nothing runs, and nothing has happened for a while; or in vain."""
         quiet_s = self.lengths.settle_s if quiet_s is None else quiet_s
         deadline_s = time.monotonic() + at_most_s
         while time.monotonic() < deadline_s:
+            self.supervise()
             history = self.observer.history()
             still_s = time.monotonic() - max(self.disturbed_s, history[-1].at_s)
             if not running(history) and still_s > (self.lengths.watch_s if self.counted().lost else quiet_s):
@@ -191,14 +213,12 @@ def longer(stage: Stage) -> None:
 
 
 def storm(stage: Stage) -> None:
-    """Deploys, one after the other, each within the one job."""
+    """Deploys of the only worker, one after the other, each within the one job."""
     worker = stage.begin(stage.lengths.long_s, idle=False)
     stage.disturb()
     for _ in range(DEPLOYS):
         began_s = time.monotonic()
-        new = stage.start_idle()
-        stage.stop(worker)
-        worker = new
+        worker = stage.deploy(worker)
         time.sleep(max(0, began_s + stage.lengths.between_s - time.monotonic()))
     stage.settle()
     stage.said["counted"] = stage.spent()

@@ -67,19 +67,28 @@ def stopped(counted: list[Counted], runs: Runs) -> str:
 
 
 def overwritten(counted: list[Counted], runs: Runs) -> str:
+    """By an attempt that had begun before the one whose result it replaced."""
+    return replaced([each.late for each in counted], [each.answers_late for each in counted], runs)
+
+
+def replaced(in_file: Sequence[int], in_store: Sequence[int], runs: Runs) -> str:
     file, own = (
         f"**{times} of {len(runs)}**" if times else f"0 of {len(runs)}"
-        for times in (
-            sum(each.overwritten > 0 for each in counted),
-            sum(each.answers_overwritten > 0 for each in counted),
-        )
+        for times in (sum(count > 0 for count in counts) for counts in (in_file, in_store))
     )
-    return f"file {file}, {f'store {own}' if peers()[runs[0].peer].results else 'has no store'}"
+    return f"file {file}, {f'store {own}' if peers()[runs[0].peer].results else 'no store'}"
 
 
 def ran_over(counted: list[Counted], runs: Runs) -> str:
-    at_once = max(each.at_once for each in counted)
-    return f"{starts(counted, runs)}, {at_once} at once; {overwritten(counted, runs)}"
+    """What a late attempt overwrites is told apart from what the next one, which began later, replaces."""
+    words = [f"{starts(counted, runs)}, {max(each.at_once for each in counted)} at once"]
+    by_next = [each.overwritten - each.late for each in counted]
+    answers_by_next = [each.answers_overwritten - each.answers_late for each in counted]
+    if any(by_next + answers_by_next):
+        words.append(f"replaced by the next attempt: {replaced(by_next, answers_by_next, runs)}")
+    if any(each.late + each.answers_late for each in counted):
+        words.append(f"by a late one: {overwritten(counted, runs)}")
+    return "; ".join(words)
 
 
 def lived_through(counted: list[Counted], runs: Runs) -> str:

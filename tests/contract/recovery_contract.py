@@ -97,6 +97,18 @@ class RecoveryContract(ChronicleContract):
         await chronicle.adopt((await chronicle.closing(limit=9)).manifests)
         assert old.token in await rubbish()
 
+    async def test_what_runs_and_was_forgotten_may_write_on_for_as_long_as_any_attempt(
+        self, ledger: Ledger, chronicle: Chronicle, clock: ManualClock
+    ) -> None:
+        """Its holder has not heard yet; nobody shall take its scratch away before."""
+        forgotten = token_of(1, 4711)
+        assert await ledger.live_tokens([forgotten]) == set()  # of this very history: archived long ago
+        await chronicle.take_generation(2, "me", seal_key="k2", recovering=True)
+
+        assert await ledger.live_tokens([forgotten, token_of(2, 4711)]) == {forgotten}
+        clock.advance(8 * DAY_S)
+        assert await ledger.live_tokens([forgotten]) == set()
+
     async def test_a_new_generation_has_higher_tokens_and_never_goes_back(
         self, they: Actors, chronicle: Chronicle
     ) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route, expect
 
 from planrun.web.lab_map import PARTS
 from planrun.web.server import HttpServer, address_of, open_socket
@@ -15,7 +16,11 @@ from planrun.web.server import HttpServer, address_of, open_socket
 pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium"), pytest.mark.timeout(120)]
 
 SHOWN_MS = 20_000
-PHONE = {"width": 390, "height": 844}
+PHONE = {"width": 375, "height": 740}
+TOKEN = "0123456789abcdef"
+NO_RUN = re.compile(
+    "/v1/lab[?]"
+)  # a browser notes each answer that is no success; what the page says of it is tried here
 OVERWROTE = re.compile(r"^At 14 s worker A \(token 33\).*expired at 10 s, overwrote.*worker B \(token 34\).*at 11 s")
 TOO_OLD = re.compile(r"^At 14 s the store refused the late write of worker A \(token 33\)")
 LOST = re.compile(r"^At 14 s the ledger refused worker A \(token 33\)")
@@ -23,13 +28,21 @@ LOST = re.compile(r"^At 14 s the ledger refused worker A \(token 33\)")
 Visit = Callable[..., Page]
 
 
+@contextmanager
+def served(folder: Path, *, token: str) -> Iterator[str]:
+    listening = open_socket("127.0.0.1:0", is_guarded=False, is_secure=False)
+    server = HttpServer(f"sqlite:///{folder}/ledger.db", listening, token=token)
+    server.start()
+    try:
+        yield address_of(listening)
+    finally:
+        server.stop()
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    listening = open_socket("127.0.0.1:0", is_guarded=False, is_secure=False)
-    server = HttpServer(f"sqlite:///{tmp_path_factory.mktemp('lab')}/ledger.db", listening, token="")
-    server.start()
-    yield address_of(listening)
-    server.stop()
+    with served(tmp_path_factory.mktemp("lab"), token="") as address:
+        yield address
 
 
 @pytest.fixture
@@ -38,15 +51,19 @@ def visit(browser: Browser, address: str) -> Iterator[Visit]:
     wrong: list[str] = []
     contexts: list[BrowserContext] = []
 
-    def open_page(query: str = "", **options: object) -> Page:
+    def open_page(query: str = "", *, of: str = address, shown: str = "#events li", **options: object) -> Page:
         context = browser.new_context(**options)  # type: ignore[arg-type]
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-        page.goto(f"{address}lab{query}")
-        page.locator("#events li").first.wait_for(timeout=SHOWN_MS)
+        page.on("console", noted)
+        page.goto(f"{of}lab{query}")
+        page.locator(shown).first.wait_for(timeout=SHOWN_MS)
         return page
+
+    def noted(said: ConsoleMessage) -> None:
+        if said.type == "error" and not NO_RUN.search(said.location["url"]):
+            wrong.append(said.text)
 
     yield open_page
     for context in contexts:
@@ -174,6 +191,58 @@ def test_it_plays_what_happened_step_by_step(visit: Visit) -> None:
     expect(page.locator("#events .later").first).to_be_attached()
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Play")).to_be_visible()
+
+
+@pytest.mark.parametrize("is_offline", [True, False], ids=["no answer", "too busy"])
+def test_where_no_run_comes_none_of_other_settings_stands_in_its_place(visit: Visit, is_offline: bool) -> None:
+    page = visit()
+    says(page, OVERWROTE)
+
+    def busy(route: Route) -> None:
+        route.fulfill(status=503, json={"detail": "others play in this lab"})
+
+    if is_offline:
+        page.context.set_offline(True)
+    else:
+        page.route(NO_RUN, busy)
+    page.locator("#job_b_s").press("ArrowRight")
+    expect(page.locator("#problem")).to_have_text(re.compile("does not answer" if is_offline else "others play"))
+    for stale in ("#sentence", "#tally", "#picture", "#store-note", "#play", "#events", "#link", "#command"):
+        expect(page.locator(stale)).to_be_hidden()
+    assert top(page, "#problem") < top(page, "#fencing")
+
+    page.context.set_offline(False)
+    page.unroute(NO_RUN)
+    page.get_by_role("button", name="Try again").click()
+    says(page, re.compile(r"had stored at 11.1 s"))
+    expect(page.locator("#sentence")).to_be_focused()
+    expect(page.locator("#picture")).to_be_visible()
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def top(page: Page, selector: str) -> float:
+    return float(page.locator(selector).evaluate("one => one.getBoundingClientRect().top"))
+
+
+def test_a_server_with_tokens_asks_for_one_where_its_visitor_looks(visit: Visit, tmp_path: Path) -> None:
+    with served(tmp_path, token=TOKEN) as address:
+        page = visit(of=address, shown="#door", viewport=PHONE, has_touch=True)
+        expect(page.locator("#problem")).to_have_text(re.compile("asks for a token"))
+        expect(page.locator("#token")).to_be_focused()
+        expect(page.locator("#token")).to_be_in_viewport()
+        expect(page.locator("#play")).to_be_hidden()
+        with page.expect_response(NO_RUN):
+            page.locator("#fencing").press("Space")
+        expect(page.locator("body")).to_have_class("failed")
+        expect(page.locator("#fencing")).to_be_focused()
+        page.locator("#token").fill("another")
+        page.get_by_role("button", name="Go on").tap()
+        expect(page.locator("#problem")).to_have_text(re.compile("does not know that token"))
+        expect(page.locator("#token")).to_be_focused()
+        page.locator("#token").fill(TOKEN)
+        page.keyboard.press("Enter")
+        says(page, TOO_OLD)
+        expect(page.locator("#sentence")).to_be_focused()
 
 
 def test_the_page_is_kept_apart_from_other_sites(address: str, tmp_path: Path, browser: Browser) -> None:

@@ -13,6 +13,7 @@ from bench.contender import Contender, Note, peers, settings
 from bench.peers.note import ANSWERED, ENDED, STARTED, attempt_file, result_file
 from bench.torture.history import GONE, SEEN, Counted, count, running
 from bench.torture.observer import Observer
+from bench.torture.scenarios import Lengths, Stage
 from bench.torture.table import Run, table
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,7 @@ def test_a_late_attempt_that_replaces_a_result_is_counted_in_the_file_and_in_the
         overwritten=1,
         late=1,
         answers_overwritten=1,
+        answers_late=1,
     )
 
 
@@ -99,6 +101,47 @@ def test_the_table_says_in_vain_and_how_often() -> None:
     shown = table([run, never]).splitlines()[-1]
 
     assert shown == "| **planrun** | 1.0 s; **not in 90 s**, 1 of 2 | **1** of 2 |"
+
+
+NEXT_TOO = [  # the first attempt goes on beside the second, which began later and replaces its result
+    (STARTED, 1, 1),
+    (STARTED, 20, 20),
+    (ENDED, 30, 1),
+    (SEEN, 30, 1),
+    (ANSWERED, 30, 1),
+    (ENDED, 40, 20),
+    (SEEN, 40, 20),
+]
+
+
+def test_the_table_tells_a_late_attempt_from_the_next_one() -> None:
+    late, following = counted(*HELD_UP), counted(*NEXT_TOO)
+
+    def shown(scenario: str, *these: Counted) -> str:
+        runs = [Run("planrun", scenario, turn, each, {}, 90, 1.0) for turn, each in enumerate(these)]
+        return table(runs).splitlines()[-1].split(" | ")[-2]
+
+    assert shown("freeze", following, following) == "file 0 of 2, store 0 of 2"
+    assert shown("freeze", late, following) == "file **1 of 2**, store **1 of 2**"
+    by_next = "2 starts, 2 at once; replaced by the next attempt: file **1 of 1**, store 0 of 1"
+    assert shown("longer", following) == by_next
+    by_late = "2 starts, 2 at once; by a late one: file **1 of 1**, store **1 of 1**"
+    assert shown("longer", late) == by_late
+
+
+def test_a_worker_that_has_gone_is_started_again_by_its_own_command(tmp_path: Path) -> None:
+    contender = Contender(peers()["planrun"], tmp_path, {}, Path(sys.executable))
+    stage = Stage(contender, Observer(contender, 7), Lengths(watch_s=0))
+    command = ["sleep", "60"]
+    first = stage.start(command)
+    contender.kill(first)
+
+    stage.supervise()
+    stage.supervise()
+
+    assert len(contender.workers) == 1
+    assert contender.workers[0].args == first.args
+    contender.kill()
 
 
 def test_each_peer_says_how_it_is_set_up_and_why_and_is_set_up_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .admission import ADMISSION
 from .afar import AFAR
 from .answers import ANSWERS
 from .doors import DOORS
@@ -13,6 +14,7 @@ from .rules import CORE_RULES, RULES
 from .service import SERVICE
 from .shortcuts import SHORTCUTS
 from .stores import STORES
+from .sweeping import SWEEPING
 from .transport import TRANSPORT
 from .verify import VERIFY
 
@@ -32,4 +34,6 @@ EVERY = [
     *AFAR,
     *SERVICE,
     *VERIFY,
+    *ADMISSION,
+    *SWEEPING,
 ]

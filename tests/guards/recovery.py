@@ -24,6 +24,16 @@ RECOVERY = [
     contract("what ends while it runs is closing", f"{SQL}/end_running.sql", STRICT, "0", f"{UNTIL}[finished]"),
     contract("what ends while it waits is closing", f"{SQL}/end_queued.sql", STRICT, "0", f"{UNTIL}[unsupported]"),
     contract(
+        "what a recovery forgot may run on", f"{SQL}/live_tokens.sql",
+        "WHERE k = 'recovered_at_ms') > :silent_since_ms", "WHERE k = 'recovered_at_ms') IS NULL",
+        "TestRecovery::test_what_runs_and_was_forgotten_may_write_on_for_as_long_as_any_attempt",
+    ),
+    contract(
+        "an unknown token of this generation is of an attempt that was archived", f"{SQL}/live_tokens.sql",
+        "asked.value >> 40 < (", "asked.value >> 40 <= (",
+        "TestRecovery::test_what_runs_and_was_forgotten_may_write_on_for_as_long_as_any_attempt",
+    ),
+    contract(
         "nobody gets the result of a closing job",
         f"{VERBS}/answers.py", ' and not row["closing"] else None', " else None", f"{UNTIL}[failed]",
     ),

@@ -124,6 +124,20 @@ async def test_scratch_of_dead_attempts_goes_and_of_live_ones_stays(
     assert [path.name for path in scratch.iterdir()] == [f"{LIVE:x}"]
 
 
+async def test_a_dry_run_tells_and_removes_nothing(
+    ledger: FakeLedger, store: FilesystemStore, scratch: Path, tmp_path: Path
+) -> None:
+    lost, folder = put(store, tmp_path, "job", DEAD), scratch / f"{DEAD:x}"
+    folder.mkdir()
+    ledger.rubbish = [garbage("job", DEAD)]
+    told: list[str] = []
+
+    await Collector(ledger.port, store, scratch=scratch, gc_grace_s=0, dry_run=True, tell=told.append).tick(0)
+
+    assert told == [str(folder), lost.key]
+    assert (store.head(lost.key), folder.exists(), ledger.asked) == (lost.bytes, True, [])
+
+
 async def test_what_is_not_an_attempts_folder_is_never_touched(
     ledger: FakeLedger, collector: Collector, scratch: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

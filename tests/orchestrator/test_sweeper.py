@@ -143,6 +143,34 @@ async def test_a_dead_holder_is_buried_and_a_living_one_followed(ledger: FakeLed
     living.close()
 
 
+async def test_what_the_dead_left_running_is_ended_before_its_jobs_go_on(ledger: FakeLedger, tmp_path: Path) -> None:
+    dead = WorkerLock.acquire(tmp_path, "dead")
+    ledger.holders = (holder_of(dead),)
+    dead.close()
+
+    await Sweeper(ledger.port, clear=lambda name: ledger.asked.append(f"clear {name}")).tick(ledger.boot_ms)
+
+    assert ledger.asked == ["due", "clear dead", "bury dead"]
+
+
+async def test_a_proof_stays_until_nothing_is_left_that_it_has_to_prove(tmp_path: Path) -> None:
+    class OneByOne(FakeLedger):
+        async def bury(self, incarnation: str, *, who: str) -> int:
+            self.leases[incarnation].pop()
+            return 1
+
+    ledger, dead = OneByOne(), WorkerLock.acquire(tmp_path, "dead")
+    ledger.holders = (holder_of(dead),)
+    ledger.leases["dead"] = [Lease(job_id="j", attempt=1, token=n) for n in (1, 2)]
+    dead.close()
+    sweeper = Sweeper(ledger.port)
+
+    await sweeper.tick(ledger.boot_ms)
+    assert dead.path.exists()
+    await sweeper.tick(ledger.boot_ms)
+    assert not dead.path.exists()
+
+
 async def test_a_worker_that_died_while_it_held_nothing_is_buried_too(ledger: FakeLedger, tmp_path: Path) -> None:
     """Its lock file and the folders of its spare process would stay for ever."""
     names = ("dead", "living", "me")
@@ -174,11 +202,12 @@ async def test_a_worker_never_buries_itself(ledger: FakeLedger, tmp_path: Path) 
 
 async def test_without_proof_of_death_only_the_lease_counts(ledger: FakeLedger, tmp_path: Path) -> None:
     lock = WorkerLock.acquire(tmp_path, "dead")
-    ledger.holders = (holder_of(lock),)
+    ledger.holders = ledger.known = (holder_of(lock),)
     lock.close()
     sweeper = Sweeper(ledger.port, proof_of_death=False)
 
     await sweeper.tick(ledger.boot_ms)
+    await sweeper.bury_idle()
 
     assert ledger.asked == ["due"]
     assert sweeper.holders == ()

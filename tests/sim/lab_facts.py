@@ -1,8 +1,11 @@
-"""Facts of a run, written by hand: to try what is drawn and said of them, without a run."""
+"""Facts of a run, written by hand, to try what is drawn and said of them without a run; and settings by chance."""
 
 from __future__ import annotations
 
+import random
+
 from planrun.sim.lab.history import Fact, Lane, What
+from planrun.sim.lab.settings import Fault, Moment, Settings
 
 A, B, LEDGER, STORE = Lane
 
@@ -31,3 +34,43 @@ def stalled(*, fencing: bool, attempt_keys: bool = False) -> list[Fact]:
         fact(14, STORE, late, 33, by=A, than=34),
         fact(14, LEDGER, What.LOST, 33, by=A),
     ]
+
+
+def outrun(*, attempt_keys: bool = False) -> list[Fact]:
+    """As `stalled`, but B stores at 16.5 s: A wakes up at 14 s, and is the first to store."""
+    fast = (What.HELD, What.UPLOAD, What.STORE, What.WON, What.ANNOUNCE)
+    began = [each for each in stalled(fencing=False) if each.what not in fast or each.token == 33]
+    late = What.ASIDE if attempt_keys else What.STORE
+    return [
+        *began[:-2],
+        fact(14, STORE, late, 33, by=A),
+        fact(14, LEDGER, What.LOST, 33, by=A),
+        fact(16, B, What.UPLOAD, 34),
+        fact(16.5, STORE, What.STORE if attempt_keys else What.REPLACE, 34, by=B, than=33),
+        fact(16.5, LEDGER, What.WON, 34, by=B),
+        fact(16.5, LEDGER, What.ANNOUNCE, 34),
+    ]
+
+
+def by_chance(seed: int) -> Settings:
+    """Settings in which something is likely to go wrong: leases as short as the jobs, and trouble while A is at it."""
+    chance = random.Random(seed)
+
+    def some(least: float, most: float) -> float:
+        return round(chance.uniform(least, most), 1)
+
+    job_a_s, upload_s = some(0.1, 8), some(0.1, 5)
+    return Settings(
+        seed=seed,
+        fault=chance.choice([*Fault]),
+        moment=chance.choice([*Moment]),
+        at_s=some(0, job_a_s + upload_s),
+        for_s=some(0.1, 20),
+        lease_s=some(1, 8),
+        renew_every_s=some(0.1, 5),
+        job_a_s=job_a_s,
+        job_b_s=some(0.1, 12),
+        upload_s=upload_s,
+        fencing=chance.random() < 0.5,
+        attempt_keys=chance.random() < 0.4,
+    )

@@ -11,8 +11,10 @@ import pytest
 
 from planrun.sim.lab.drawing import history_of
 from planrun.sim.lab.history import Bar, Fact, History, Lane, Tone, What
+from planrun.sim.lab.run import run
 from planrun.sim.lab.settings import PRESETS, Choice, Fault, Moment, Preset, Settings, Switch, command_of, link_of
-from tests.sim.lab_facts import LEDGER, STORE, A, B, fact, stalled
+from tests.sim.lab_claims import untrue
+from tests.sim.lab_facts import LEDGER, STORE, A, B, by_chance, fact, outrun, stalled
 
 
 def told(facts: Sequence[Fact], settings: Settings | None = None) -> History:
@@ -55,6 +57,108 @@ def test_who_was_refused_by_the_ledger_and_why() -> None:
 
     assert history.sentence.startswith("At 14 s the ledger refused worker A (token 33), whose lease expired at 10 s")
     assert "under a key of its own, which nobody reads" in history.sentence
+
+
+@pytest.mark.parametrize(
+    ("settings", "where", "tone"),
+    [
+        (
+            Settings(),
+            "the lab store had taken its file, and readers got it until worker B (token 34) replaced it at 16.5 s: "
+            "in the end one result, one answer.",
+            Tone.TROUBLE,
+        ),
+        (
+            Settings(fencing=True),
+            "the lab store, which had seen no newer token, had taken its file, and readers got it until worker B "
+            "(token 34) replaced it at 16.5 s: in the end one result, one answer.",
+            Tone.TROUBLE,
+        ),
+        (
+            Settings(attempt_keys=True),
+            "its file lies under a key of its own, which nobody reads: one result, one answer.",
+            Tone.GUARD,
+        ),
+    ],
+    ids=["one key", "fencing", "a key for each attempt"],
+)
+def test_who_stores_first_is_refused_too_late_by_the_ledger(settings: Settings, where: str, tone: Tone) -> None:
+    """A store that checks tokens takes an old one as long as it has seen none that is newer."""
+    history = told(outrun(attempt_keys=settings.attempt_keys), settings)
+
+    assert history.sentence == (
+        "At 14 s the ledger refused worker A (token 33), whose lease expired at 10 s, because worker B (token 34) had "
+        f"taken over; {where}"
+    )
+    assert (history.tone, untrue(history)) == (tone, "")
+
+
+def test_who_had_taken_over_is_not_who_won_in_the_end() -> None:
+    """Whose lease runs out, too, has taken over all the same."""
+    facts = [
+        fact(10, LEDGER, What.EXPIRE, 33, by=A),
+        fact(10, B, What.GRANT, 34),
+        fact(14, LEDGER, What.LOST, 33, by=A),
+    ]
+    again = [fact(18, LEDGER, What.EXPIRE, 34, by=B), fact(19, A, What.GRANT, 35), fact(20, LEDGER, What.WON, 35, by=A)]
+    keys = Settings(attempt_keys=True)
+    history = told(began(*facts, *again, fact(20, LEDGER, What.ANNOUNCE, 35)), keys)
+
+    assert "because worker B (token 34) had taken over; worker A (token 35) did the job" in history.sentence
+    assert untrue(history) == ""
+
+
+def test_who_settles_before_anybody_took_over_is_refused_because_its_lease_is_over() -> None:
+    history = told(
+        began(
+            fact(10, LEDGER, What.EXPIRE, 33, by=A),
+            fact(14, LEDGER, What.LOST, 33, by=A),
+            *b_did_it(18),
+        ),
+        Settings(attempt_keys=True),
+    )
+
+    assert "because the job was back in line; worker B (token 34) did the job" in history.sentence
+    assert untrue(history) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(24))
+def test_whatever_goes_wrong_every_clause_of_the_sentence_is_true(block: int) -> None:
+    """And one answer goes out; only the lab store without tokens is ever overwritten."""
+    for seed in range(10 * block, 10 * block + 10):
+        history = run(by_chance(seed))
+        settings, tally = history.settings, history.tally
+        ends = [point for point in history.points if point.what in (What.WON, What.FAILED)]
+
+        assert untrue(history) == "", (seed, history.sentence)
+        assert tally.answers == len(ends) == 1 or (settings.is_hopeless and not ends), (seed, history.sentence)
+        assert not tally.overwritten or not (settings.fencing or settings.attempt_keys), seed
+
+
+@pytest.mark.parametrize(
+    ("words", "others"),
+    [
+        ("14 s", "13 s"),
+        ("10 s", "9 s"),
+        ("worker A (token 33)", "worker B (token 34)"),
+        ("worker A (token 33)", "worker B (token 33)"),
+        ("because worker B (token 34) had taken over", "because the job was back in line"),
+        ("16.5 s", "14 s"),
+        (
+            "the lab store had taken its file, and readers got it",
+            "its file lies under a key of its own, which nobody reads",
+        ),
+        ("the lab store had", "the lab store, which had seen no newer token, had"),
+        ("in the end one", "one"),
+        ("one answer", "two answers"),
+    ],
+)
+def test_a_sentence_that_is_not_true_is_found(words: str, others: str) -> None:
+    history = told(outrun())
+    assert words in history.sentence and untrue(history) == ""
+
+    assert untrue(msgspec.structs.replace(history, sentence=history.sentence.replace(words, others)))
 
 
 @pytest.mark.parametrize(

@@ -66,3 +66,56 @@ def test_a_result_of_a_job_that_nobody_held_is_found(world: World) -> None:
     world.checks.committed(None)
 
     assert rules(world) == {"S7"}
+
+
+def test_an_answer_that_is_not_what_was_settled_is_found(world: World) -> None:
+    first = world.settings.orders[0]
+    world.checks._answers.clear()  # as if nobody had asked before
+    world.checks.answered(first, replace(world.answers[first.name], state=State.FAILED, outputs={}))
+
+    assert rules(world) == {"S2"}
+
+
+def test_an_answer_before_it_was_settled_is_found(world: World) -> None:
+    first = world.settings.orders[0]
+    behind_its_back(world, "DELETE FROM result")
+    world.checks.answered(first, world.answers[first.name])
+
+    assert rules(world) == {"S2"}
+
+
+def test_one_message_too_few_and_another_too_many_are_found(world: World) -> None:
+    job_id = world.answers[world.settings.orders[0].name].job_id
+    behind_its_back(world, f"UPDATE subscriber SET route = 'webhook:http://unheard-of' WHERE job_id = '{job_id}'")
+    world.run()
+
+    assert rules(world) == {"L2"}
+    assert len(world.checks.violations) == 2
+
+
+def test_a_change_that_nobody_spoke_of_is_found_in_the_end(world: World) -> None:
+    behind_its_back(world, "UPDATE job SET state = 'queued', ended_at_ms = NULL WHERE state = 'finished'")
+    world.run()
+
+    assert "S1" in rules(world)
+
+
+def test_a_job_that_nobody_knows_of_and_that_never_ends_is_found(world: World) -> None:
+    columns = [row[1] for row in world.checks._rows("PRAGMA table_info(job)")]
+    others = ", ".join(
+        name for name in columns if name not in ("id", "job_id", "request_id", "state", "kind", "ended_at_ms")
+    )
+    behind_its_back(
+        world,
+        f"INSERT INTO job(job_id, request_id, state, kind, {others})"
+        f" SELECT job_id || '-x', request_id || '-x', 'queued', 'of-nobody', {others} FROM job LIMIT 1",
+    )
+    world.run()
+
+    assert rules(world) == {"L1"}
+
+
+def test_a_call_that_is_refused_without_a_reason_is_found(world: World) -> None:
+    world.checks.refused(world.settings.orders[0])
+
+    assert rules(world) == {"S14"}

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from planrun.sim.history import run_seed
+
 SEEDS = (3, 8, 13, 18)
+BEFORE = range(21, 31)
 
 
 def told(seed: int, folder: Path, hash_seed: str) -> str:
@@ -31,3 +34,11 @@ def test_the_same_seed_gives_the_same_trace_byte_for_byte(seed: int, tmp_path: P
 
     assert "granted" in first
     assert second == first
+
+
+def test_a_seed_is_the_same_history_after_others_in_one_process() -> None:
+    first = run_seed(3, traced=True).trace
+    for seed in BEFORE:
+        run_seed(seed)
+
+    assert run_seed(3, traced=True).trace == first

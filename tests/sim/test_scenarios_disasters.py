@@ -299,7 +299,7 @@ def test_g12_garbage_is_collected_around_an_upload_that_ends_late(seed: int) -> 
 @few_seeds
 def test_g13_a_result_stays_while_somebody_is_owed_its_answer(seed: int) -> None:
     orders = (Order(n=1), Order(n=2, routes=0))
-    with Story("G13", seed, orders=orders, workers=1, end_s=6000) as story:
+    with Story("G13", seed, orders=orders, workers=1, end_s=6000, are_archived=True) as story:
         story.cut("w1", "receiver", from_s=0, until_s=750)
         story.run(until_s=20)
         box = story.machines["w1"].hardware

@@ -25,7 +25,7 @@ def test_a1_a_submit_whose_answer_was_lost_is_made_again_and_is_one_job(seed: in
 
 @seeds
 def test_a2_the_same_key_for_something_else_is_refused_and_the_first_job_untouched(seed: int) -> None:
-    orders = (Order(n=1, key="k", name="first"), Order(n=2, key="k", name="other", at_s=1))
+    orders = (Order(n=1, key="k", name="first"), Order(n=2, key="k", name="other", at_s=1, may_be_refused=True))
     with Story("A2", seed, orders=orders) as story:
         story.run(until_s=0.9)
         before = story.rows("SELECT * FROM job")

@@ -40,3 +40,26 @@ def test_an_answer_whose_confirmation_is_lost_comes_again_and_is_acted_upon_once
 
     assert world.checks.violations == []
     assert (list(acts.values()), world.checks.counts.messages) == ([1], 3)
+
+
+def test_of_two_cuts_that_overlap_the_first_that_ends_heals_nothing() -> None:
+    with World(1, SETTINGS) as world:
+        world.cut("w1", "store", from_s=1, until_s=5)
+        world.cut("store", "w1", from_s=3, until_s=9)
+        world.store_away(from_s=1, until_s=5)
+        world.store_away(from_s=3, until_s=9)
+        for at_s, is_gone in ((0.5, False), (2, True), (6, True), (9.5, False)):
+            world.run(until_s=at_s)
+            assert world.net.is_cut("w1", "store") == bool(world.store.away) == is_gone
+
+
+def test_two_stops_at_one_place_both_come() -> None:
+    with World(1, SETTINGS) as world:
+        for name in ("w1", "w2"):
+            world.freeze(name, at="settle:before", nth=1, for_s=1)
+            world.crash(name, at="settle:before", nth=2)
+        world.run()
+
+    assert world.checks.violations == []
+    lines = [line.what for line in world.trace.lines] if world.trace else []
+    assert "is frozen for 1 s" in lines

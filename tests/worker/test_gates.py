@@ -205,6 +205,10 @@ async def test_of_two_workers_that_decide_at_once_one_gets_the_last_room(
     decided.append(await first.admit(large))
 
     assert sorted(type(one).__name__ for one in decided) == ["Refused", "Reservation"]
+    for taken in decided:
+        if isinstance(taken, Reservation):
+            taken.release()
+    assert len(await fill(gates_at(scratch, "w3"))) == 6, "who was refused promises nothing"
 
 
 async def test_the_next_job_has_the_room_of_the_one_before_only_while_it_would_be_let_in(
@@ -219,6 +223,17 @@ async def test_the_next_job_has_the_room_of_the_one_before_only_while_it_would_b
 
     assert gates.still_admit(kind, room)
     assert not gates.still_admit(larger, room)
+
+
+async def test_what_the_job_before_has_left_is_not_counted_for_the_next_one(scratch: Path) -> None:
+    """Its folder is empty by then: what the next one may write is promised to it in full."""
+    first, second = gates_at(scratch, "w1"), gates_at(scratch, "w2")
+    room = await first.admit(Kind(kind="export", version="v1", module="m", output_bytes_max=40 * MIB))
+    assert isinstance(room, Reservation)
+    room.used(disk_bytes=40 * MIB, memory_bytes=0)
+
+    assert first.still_admit(PREVIEW, room)
+    assert len(await fill(second)) == 2
 
 
 async def test_memory_is_promised_like_disk(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,6 +282,14 @@ async def test_a_scratch_disk_that_is_full_closes_the_gate_with_a_sentence(small
     gates.close()
 
 
+async def test_where_nothing_can_be_promised_the_gate_is_closed_with_a_sentence(scratch: Path) -> None:
+    gates = gates_at(scratch)
+    (scratch / ".reserved").rmdir()
+    (scratch / ".reserved").touch()
+
+    assert "cannot be reserved" in await why_not(gates)
+
+
 class ManualClock(SystemClock):
     """A boottime that moves by hand."""
 
@@ -297,6 +320,18 @@ async def test_an_unhealthy_machine_takes_no_work_until_the_probe_is_due_again(
     assert isinstance(await gates.admit(PREVIEW), Reservation)
     well.unlink()
     assert isinstance(await gates.admit(PREVIEW), Reservation)
+
+
+async def test_nothing_follows_on_a_machine_of_which_nobody_knows_whether_it_is_still_well(
+    scratch: Path, clock: ManualClock
+) -> None:
+    gates = gates_at(scratch, health=Health("true", clock, ttl_s=30))
+    room = await gates.admit(PREVIEW)
+    assert isinstance(room, Reservation)
+
+    assert gates.still_admit(PREVIEW, room)
+    ManualClock.at_ms += 30_000
+    assert not gates.still_admit(PREVIEW, room)
 
 
 async def test_a_health_probe_that_hangs_is_killed_with_its_children(tmp_path: Path, clock: ManualClock) -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from cyclopts.types import PositiveFloat, PositiveInt
 
 from planrun.cli.asking import AsJson, Flag
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json
-from planrun.clock import SystemClock
+from planrun.clock import Clock, SystemClock
 from planrun.core.errors import Invalid
 from planrun.sim.campaign import Campaign, Tally, run_campaign
 from planrun.sim.history import Report, run_seed
 from planrun.sim.settings import Mode
 from planrun.sim.shrink import shrink as shrunk
 
+JOBS = 8
 MINUTES_MAX = 365 * 24 * 60
+SAID_EVERY_MS = 60_000
 
 
 def sim(
@@ -24,7 +27,7 @@ def sim(
     seed: int | None = None,
     seeds: str = "",
     minutes: PositiveFloat | None = None,
-    jobs: PositiveInt = 8,
+    jobs: PositiveInt = JOBS,
     mode: Mode | None = None,
     processes: PositiveInt = 1,
     trace: Flag = False,
@@ -34,7 +37,8 @@ def sim(
     """Run histories in which everything goes wrong, over the very code that is installed, and see whether all holds.
 
     A seed is one history: the same one each time, on every machine. Nothing of this box is touched. Exits with 1 if
-    something did not hold, and names the seeds.
+    something did not hold, and names the seeds. Meanwhile stderr says what does not hold as soon as it is found, and
+    once a minute how far it is; Ctrl-C ends it, and what was run until then is summed up.
 
     For example:
 
@@ -64,12 +68,51 @@ def sim(
         raise Invalid(f"--{'trace' if trace else 'shrink'} is for one history: say which with --seed")
     first, last = _range(seeds, minutes)
     campaign = Campaign(first=first, last=last, minutes=minutes, jobs=jobs, mode=mode, processes=processes)
-    tally = run_campaign(campaign, SystemClock.open_system())
+    options = f"{f' --jobs {jobs}' * (jobs != JOBS)}{f' --mode {mode}' if mode else ''}"
+    news = _News(SystemClock.open_system(), options)
+    is_cut_short = False
+    try:
+        run_campaign(campaign, news.clock, news.tally, tell=news.say)
+    except KeyboardInterrupt:
+        is_cut_short = True
     if json:
-        print_json(tally.as_dict())
+        print_json(news.tally.as_dict() | {"jobs": jobs, "mode": mode})
     else:
-        _print_tally(tally)
-    return Exit.FAILED if tally.failed else Exit.FINISHED
+        _print_tally(news.tally, options)
+    if news.tally.failed:
+        return Exit.FAILED
+    return Exit.INTERRUPTED if is_cut_short else Exit.FINISHED
+
+
+class _News:
+    """What is said of many histories while they are run.
+
+    Attributes:
+        tally: Of those that are over.
+    """
+
+    def __init__(self, clock: Clock, options: str) -> None:
+        """
+        Args:
+            options: What makes one of these histories again, beside its seed.
+        """
+        self.clock = clock
+        self._options = options
+        self.tally = Tally()
+        self._began_ms = self._said_ms = clock.boot_ms()
+        self._named: set[int] = set()
+
+    def say(self) -> None:
+        """Some more are over."""
+        for seed in sorted(self.tally.failed.keys() - self._named):
+            self._named.add(seed)
+            print(_violation_in_words(seed, self.tally.failed[seed], self._options), file=sys.stderr, flush=True)
+        now_ms = self.clock.boot_ms()
+        if now_ms - self._said_ms >= SAID_EVERY_MS:
+            self._said_ms = now_ms
+            held = f"{len(self._named)} did not hold" if self._named else "all of them held"
+            minutes = (now_ms - self._began_ms) / 60_000
+            print(f"after {minutes:.0f} min: {self.tally.histories} histories, {held}", file=sys.stderr, flush=True)
 
 
 def _one(report: Report, *, shrink: bool, json: bool) -> int:
@@ -117,14 +160,17 @@ def _print_report(report: Report) -> None:
         print(f"VIOLATION {violation}")
 
 
-def _print_tally(tally: Tally) -> None:
+def _print_tally(tally: Tally, options: str) -> None:
     modes = ", ".join(f"{count} {mode}" for mode, count in sorted(tally.modes.items()))
     print(f"{tally.histories} histories ({modes}): {_sum_of(tally.counts)}; {tally.lasted_s / 3600:.1f} h simulated")
-    if not tally.failed:
+    if not tally.failed and tally.histories:
         print("everything holds")
     for seed, found in sorted(tally.failed.items()):
-        print(f"VIOLATION in seed {seed}: {found[0]}")
-        print(f"  planrun sim --seed {seed} --trace")
+        print(_violation_in_words(seed, found, options))
+
+
+def _violation_in_words(seed: int, found: list[str], options: str) -> str:
+    return f"VIOLATION in seed {seed}: {found[0].splitlines()[0]}\n  planrun sim --seed {seed}{options} --trace"
 
 
 def _sum_of(counts: dict[str, int]) -> str:

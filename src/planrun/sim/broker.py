@@ -212,4 +212,5 @@ class Broker(Machine):
             except (NoWay, NoReply):
                 await asyncio.sleep(AGAIN_S)
             else:
-                self.answers.remove(message)
+                if message in self.answers:  # it may have lost all it had meanwhile
+                    self.answers.remove(message)

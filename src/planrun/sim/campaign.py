@@ -5,17 +5,20 @@ from __future__ import annotations
 import gc
 import itertools
 import multiprocessing
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from planrun.clock import Clock
 from planrun.sim.history import run_seed
+from planrun.sim.loop import in_words
 from planrun.sim.settings import Mode
 
-AT_ONCE = 20  # seeds per task of a process
+AT_ONCE = 10  # seeds per task of a process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,11 @@ def run_seeds(seeds: range, jobs: int, mode: Mode | None) -> Tally:
     """Run histories in this process."""
     tally = Tally()
     for seed in seeds:
-        report = run_seed(seed, jobs=jobs, mode=mode)
+        try:
+            report = run_seed(seed, jobs=jobs, mode=mode)
+        except Exception as error:  # the simulator's own: the others shall be heard of, too
+            tally.add(Tally(histories=1, failed={seed: [f"fault of the simulator: {in_words(error)}"]}))
+            continue
         counts = Counter({name: count for name, count in report.counts.as_dict().items() if count})
         found = {seed: [str(violation) for violation in report.violations]} if report.violations else {}
         modes = Counter({report.plan.settings.mode.value: 1})
@@ -87,36 +94,55 @@ def run_seeds(seeds: range, jobs: int, mode: Mode | None) -> Tally:
     return tally
 
 
-def run_campaign(campaign: Campaign, clock: Clock, *, tell: Callable[[Tally], None] = lambda tally: None) -> Tally:
+def run_campaign(campaign: Campaign, clock: Clock, whole: Tally, *, tell: Callable[[], None] = lambda: None) -> None:
     """Run histories until the last seed, or the time is over.
 
     Args:
-        tell: Called now and then with what there is so far.
+        whole: What they come to is added to it as they end.
+        tell: Called each time that some have.
+
+    Raises:
+        KeyboardInterrupt: Somebody wants it to end; those that ran are in the tally.
     """
     until_ms = None if campaign.minutes is None else clock.boot_ms() + round(campaign.minutes * 60_000)
     slices = _slices(campaign)
-    whole = Tally()
+
+    def more() -> range:
+        return next(slices, range(0)) if until_ms is None or clock.boot_ms() < until_ms else range(0)
+
     if campaign.processes == 1:
-        for seeds in slices:
-            if until_ms is not None and clock.boot_ms() >= until_ms:
-                break
+        while seeds := more():
             whole.add(run_seeds(seeds, campaign.jobs, campaign.mode))
-            tell(whole)
-        return whole
-    with ProcessPoolExecutor(campaign.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+            tell()
+        return
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(campaign.processes, spawn) as pool:
         running: set[Future[Tally]] = set()
-        while True:
-            while len(running) < campaign.processes and (until_ms is None or clock.boot_ms() < until_ms):
-                seeds = next(slices, range(0))
-                if not seeds:
-                    break
-                running.add(pool.submit(run_seeds, seeds, campaign.jobs, campaign.mode))
-            if not running:
-                return whole
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for each in done:
+        try:
+            while True:
+                while len(running) < campaign.processes and (seeds := more()):
+                    with _out_of_earshot():
+                        running.add(pool.submit(run_seeds, seeds, campaign.jobs, campaign.mode))
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for each in done:
+                    whole.add(each.result())
+                tell()
+        except KeyboardInterrupt:
+            for each in running:  # they have not heard of it, and end soon
                 whole.add(each.result())
-            tell(whole)
+            raise
+
+
+@contextmanager
+def _out_of_earshot() -> Iterator[None]:
+    """Processes that are started meanwhile do not hear of Ctrl-C: who started them tells them when to end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _slices(campaign: Campaign) -> Iterator[range]:

@@ -1,8 +1,8 @@
-"""The oracle: what must hold after every step, and at the end. It reads raw rows and believes no shipped code.
+"""The oracle: what must hold after every step, and at the end. It reads raw rows.
 
-S1 … S14 and L1 … L6 are those of docs/concepts/guarantees.md and docs/internals/simulator.md. S13 is about real
-processes, and tested elsewhere. S10 holds only where clocks run: where one stood still it is counted, and nothing that
-anybody sees hangs on it.
+S1 … S14 and L1 … L6 are those of docs/internals/simulator.md. S13 is about real processes, and tested elsewhere. S10
+holds only where clocks run: where one stood still it is counted, and nothing that anybody sees hangs on it. Which jobs
+a commit has changed the ledger says itself; at the end all of them are read once more.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import apsw
-
 from planrun.client.answer import Answer
 from planrun.core.errors import PlanrunError
 from planrun.core.messages import CancelReply
 from planrun.sim.findings import Counts, JobRow, Violation
+from planrun.sim.overhearing import heard
+from planrun.sim.rows import ATTEMPTS, EVENTS, JOB, RESULT, TOKENS, Rows
 from planrun.sim.settings import Mode, Order
 
 if TYPE_CHECKING:
@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 ENDED = ("finished", "failed", "canceled")
 FAILURES = ("permanent", "transient", "fatal", "stalled", "overtime")
 _TOKEN = (1 << 40) - 1
-
-_JOB = """SELECT state, attempt, token, failures, max_attempts, losses, max_losses, handbacks, max_handbacks, closing,
-  incarnation FROM job WHERE job_id = ?"""
-_ATTEMPTS = "SELECT attempt, token, incarnation, outcome FROM attempt WHERE job_id = ? ORDER BY attempt"
-_TOKENS = "SELECT job_id, attempt, token FROM attempt"
-_RESULT = "SELECT attempt, token, status, outputs, value, error FROM result WHERE job_id = ?"
-_EVENTS = "SELECT id, job_id, what, attempt, who, detail FROM event WHERE id > ? ORDER BY id"
+_TOKEN = (1 << 40) - 1
 
 
 @dataclass
@@ -61,15 +55,18 @@ class Checks:
     _adopted: set[str] = field(default_factory=set)
     _lost: set[tuple[str, int, str, int]] = field(default_factory=set)
     _event: int = 0
-    _reader: apsw.Connection | None = None
+
+    def __post_init__(self) -> None:
+        self._rows = Rows(lambda: self.world.disk.path)
 
     # --- after each step ---
 
+    @heard
     def committed(self, about: Iterable[str] | None) -> None:
         """A transaction was committed. `about`: the jobs and others that it changed; None: all may be."""
         self.counts.commits += 1
         names = set(self._jobs if about is None else (name for name in about if "-" in name))
-        for event_id, job_id, what, attempt, who, detail in self._rows(_EVENTS, self._event):
+        for event_id, job_id, what, attempt, who, detail in self._rows(EVENTS, self._event):
             self._event = event_id
             names.add(job_id)
             self.counts.refused += what == "refused"
@@ -81,14 +78,11 @@ class Checks:
             text = f"{what}{f' ({detail})' if detail else ''}{f' by {by}' if by else ''}"
             self.world.say("ledger", text, job=job_id, attempt=attempt)
         for job_id in sorted(names):
-            row = self._rows(_JOB, job_id)
-            if row:
-                self._job(job_id, JobRow(*row[0]))
-            elif job_id in self._jobs:
-                self._say("S14", f"job {job_id} is gone")
+            self._look(job_id)
         for each in sorted(self._lost):
             self._believed(*each)
 
+    @heard
     def restored(self) -> None:
         """The ledger is an older one now. What anybody was told stays said, and tokens that were granted stay used.
 
@@ -110,14 +104,16 @@ class Checks:
         [(last,)] = self._rows("SELECT coalesce(max(id), 0) FROM event")
         self._event = last
         for job_id in sorted(self._ids()):
-            self._job(job_id, JobRow(*self._rows(_JOB, job_id)[0]))
+            self._look(job_id)
 
+    @heard
     def stored(self, key: str) -> None:
         """An object was written or removed."""
         expected = self.visible.get(key)
         if expected is not None and not (key not in self.world.store.objects and self._is_kept_no_more(key)):
             self._same(key, expected, "S9")
 
+    @heard
     def announced(self, msg_id: str, body: str) -> None:
         """A message has reached its receiver."""
         self.counts.messages += 1
@@ -126,7 +122,7 @@ class Checks:
             self._say("S2", f"message {msg_id} said two things: {before:.200} and {body:.200}")
         said = json.loads(body)["result"]
         job_id = said["job_id"]
-        rows = self._rows(_RESULT, job_id) or [row for row in [self._forgotten.get(job_id)] if row is not None]
+        rows = self._rows(RESULT, job_id) or [row for row in [self._forgotten.get(job_id)] if row is not None]
         if not rows:
             self._say("S6", f"job {job_id} was announced before it was settled")
             return
@@ -148,9 +144,10 @@ class Checks:
 
     # --- what the application was told ---
 
+    @heard
     def accepted(self, order: Order, job_id: str) -> None:
         """A submit was answered."""
-        rows = self._rows(_JOB, job_id)
+        rows = self._rows(JOB, job_id)
         if not rows and job_id in self._forgotten:
             return
         before = self._accepted.setdefault(order.name, job_id)
@@ -161,25 +158,32 @@ class Checks:
         else:
             self._say("S14", f"job {job_id} was accepted, and is not in the ledger")
 
+    @heard
     def refused(self, order: Order) -> None:
         """A submit was refused: its key is another's."""
         self._refused.add(order.name)
+        if not order.may_be_refused:
+            self._say("S14", f"call {order.name} was refused, and nobody else has its key")
 
+    @heard
     def denied(self, order: Order, job_id: str, error: PlanrunError) -> None:
-        """Somebody who waits for a job that was accepted is told that there is none."""
+        """Somebody who asks for a job that was accepted is told that there is none."""
         if job_id not in self._forgotten:
-            self._say("S14", f"who waits for call {order.name} is told: {error}")
+            self._say("S14", f"who asks for call {order.name} is told: {error}")
 
+    @heard
     def canceled(self, job_id: str, reply: CancelReply) -> None:
         """A cancel was answered."""
-        if job_id in self._forgotten and not self._rows(_RESULT, job_id):
+        if job_id in self._forgotten and not self._rows(RESULT, job_id):
             return
         self._canceled[job_id] = reply.canceled or self._canceled.get(job_id, False)
 
+    @heard
     def answered(self, order: Order, answer: Answer) -> None:
         """Somebody who waited got the answer."""
         outputs = tuple(sorted((name, file.key, file.sha256) for name, file in answer.outputs.items()))
         told = (answer.state, answer.reason, outputs)
+        self._as_settled(answer)
         before = self._answers.setdefault(answer.job_id, told)
         if before != told:
             self._say("S2", f"job {answer.job_id} was answered as {before}, and as {told}")
@@ -189,6 +193,26 @@ class Checks:
             self._same(key, digest, "S5")
 
     # --- inside ---
+
+    def _as_settled(self, answer: Answer) -> None:
+        """Who waits is told what stands in the ledger."""
+        rows = self._rows(RESULT, answer.job_id)
+        settled = rows[0] if rows else self._forgotten.get(answer.job_id)
+        if settled is None:
+            self._say("S2", f"job {answer.job_id} was answered before it was settled")
+            return
+        _, _, status, outputs, _, _ = settled
+        stands = (status, {each["key"] for each in json.loads(outputs)})
+        told = (answer.state, {file.key for file in answer.outputs.values()})
+        if stands != told:
+            self._say("S2", f"job {answer.job_id} was answered as {told}, and settled as {stands}")
+
+    def _look(self, job_id: str) -> None:
+        row = self._rows(JOB, job_id)
+        if row:
+            self._job(job_id, JobRow(*row[0]))
+        elif job_id in self._jobs:
+            self._say("S14", f"job {job_id} is gone")
 
     def _job(self, job_id: str, now: JobRow) -> None:
         before = self._jobs.get(job_id)
@@ -214,7 +238,7 @@ class Checks:
 
     def _attempts(self, job_id: str) -> None:
         last = 0
-        for attempt, token, incarnation, outcome in self._rows(_ATTEMPTS, job_id):
+        for attempt, token, incarnation, outcome in self._rows(ATTEMPTS, job_id):
             if token <= last:
                 self._say("S4", f"job {job_id}: token {token} of attempt {attempt} is not above {last}")
             last = token
@@ -247,7 +271,7 @@ class Checks:
             self._say("S10", f"job {job_id} attempt {attempt} was taken from {holder}, which still trusts itself")
 
     def _result(self, job_id: str, before: JobRow | None, now: JobRow) -> None:
-        rows = self._rows(_RESULT, job_id)
+        rows = self._rows(RESULT, job_id)
         if not rows:
             if now.state == "finished":
                 self._say("S1", f"job {job_id} has finished without a result")
@@ -283,16 +307,9 @@ class Checks:
     def _ids(self) -> set[str]:
         return {job_id for (job_id,) in self._rows("SELECT job_id FROM job")}
 
-    def _rows(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
-        if self._reader is None:
-            self._reader = apsw.Connection(str(self.world.disk.path), flags=apsw.SQLITE_OPEN_READWRITE)
-            self._reader.pragma("query_only", "on")
-        return self._reader.execute(text, values).fetchall()
-
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        """The ledger's file is another one from now on, or is needed no more."""
+        self._rows.close()
 
     # --- at the end ---
 
@@ -313,18 +330,21 @@ class Checks:
     def at_end(self) -> None:
         """What must hold once everybody had time enough."""
         world = self.world
+        kept = () if world.settings.are_archived else self._jobs.keys()
+        for job_id in sorted(self._ids().union(kept)):  # also what changed without a word
+            self._look(job_id)
+        for job_id, job in self._jobs.items():
+            if job.state not in ENDED:
+                self._say("L1", f"job {job_id} is {job.state}")
         for order in world.settings.orders:
             if order.name in self._refused:
                 continue
-            job_id = self._accepted.get(order.name)
-            if job_id is None:
+            if order.name not in self._accepted:
                 self._say("L1", f"call {order.name} was never answered")
-                continue
-            state = self._jobs[job_id].state if job_id in self._jobs else "gone"
-            if state not in ENDED:
-                self._say("L1", f"job {job_id} of call {order.name} is {state}")
+            elif self._accepted[order.name] not in self._jobs:
+                self._say("L1", f"job {self._accepted[order.name]} of call {order.name} is gone")
             elif order.waits and order.name not in world.answers:
-                self._say("L1", f"who waits for call {order.name}, job {job_id}, has heard nothing")
+                self._say("L1", f"who waits for call {order.name}, job {self._accepted[order.name]}, has heard nothing")
         for job_id, was_canceled in self._canceled.items():
             state = self._jobs[job_id].state if job_id in self._jobs else "gone"
             if was_canceled and state != "canceled":
@@ -337,13 +357,14 @@ class Checks:
     def stopped_at_end(self, running: list[str]) -> None:
         """No job code runs for a job that ended long ago: by a cancel, a deadline, or elsewhere."""
         for job_id in running:
-            self._say("L5", f"a process still runs for job {job_id}, which is {self._jobs[job_id].state}")
+            state = self._jobs[job_id].state if job_id in self._jobs else "gone"
+            self._say("L5", f"a process still runs for job {job_id}, which is {state}")
 
     def files_at_end(self) -> None:
         """What lies in the store once all has been collected: nothing but what a result names, and its log."""
         logs = {f"{job_id}/{row[0]}-{row[1]:x}/log" for job_id, row in self._results.items() if row[1]}
         store = self.world.store
-        granted = {f"{job_id}/{attempt}-{token:x}" for job_id, attempt, token in self._rows(_TOKENS)}
+        granted = {f"{job_id}/{attempt}-{token:x}" for job_id, attempt, token in self._rows(TOKENS)}
         for key in sorted({*store.objects, *store.unfinished} - self.visible.keys()):
             first, _, rest = key.partition("/")
             kind, _, name = rest.partition("/")
@@ -355,15 +376,15 @@ class Checks:
 
     def _messages_at_end(self) -> None:
         acts = self.world.receiver.acts
-        owed = {f"{job}:{route}" for job, route in self._rows("SELECT job_id, route FROM subscriber")}
+        owed = {f"result:{job}:{route}" for job, route in self._rows("SELECT job_id, route FROM subscriber")}
         for msg_id, confirmed in self._rows("SELECT msg_id, confirmed FROM outbox"):
             if not confirmed:
                 self._say("L2", f"{msg_id} is still owed")
             if confirmed and acts.get(msg_id, 0) != 1:
                 self._say("S3", f"{msg_id} is confirmed, and was acted upon {acts.get(msg_id, 0)} times")
         said = {msg_id for (msg_id,) in self._rows("SELECT msg_id FROM outbox")}
-        if len(owed) != len(said):
-            self._say("L2", f"{len(owed)} subscribers, and {len(said)} messages")
+        for msg_id in sorted(owed ^ said):
+            self._say("L2", f"{msg_id} is {'owed, and was not said' if msg_id in owed else 'said, and not owed'}")
         for msg_id in acts:
             if (
                 msg_id not in said and not self._forgotten

@@ -43,6 +43,7 @@ HUB_TRIPS = (
     "outbox:sent",
     "outbox:confirmed",
 )
+RECOVERY_TRIPS = ("recovery:read", "recovery:adopted", "recovery:ended")
 WORKER_TRIPS = tuple(place for place in BOX_TRIPS if place.partition(":")[0] not in ("ledger", "outbox"))
 WORDS = (
     "submit", "grant_first", "settle", "standing", "release", "checkpoint", "renew", "stopped", "register", "cancel",
@@ -279,6 +280,8 @@ class Draw:
 
         if self.is_fleet and strict and (more.random() < 0.3 or "restore" in self.sure):
             yield self._restore()
+            if more.random() < 0.5:
+                yield Act("crash", {"name": "orchestrator", "at": more.choice(RECOVERY_TRIPS)})
         elif self.is_fleet and strict and more.random() < 0.3:
             yield Act("store_lies", self._while())
 

@@ -47,7 +47,6 @@ class Counts:
     handbacks: int = 0
     refused: int = 0
     messages: int = 0
-    repeats: int = 0
     beliefs: int = 0  # S10: a lease ended while its holder still trusted itself
 
     def as_dict(self) -> dict[str, int]:

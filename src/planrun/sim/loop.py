@@ -18,9 +18,11 @@ import heapq
 import itertools
 import random
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
+from planrun.core.errors import PlanrunError
 from planrun.sim.actor import ACTOR, Actor, Crash, Hardware
 from planrun.sim.lockstep import Lockstep
 
@@ -116,6 +118,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """From now on nothing of it has any effect. Repeating it is no error."""
         if actor.is_dead:
             return
+        self._look_at(actor.tasks)
         actor.is_dead = True
         actor.ready.clear()
         actor.timers.clear()
@@ -179,6 +182,7 @@ class SimLoop(asyncio.BaseEventLoop):
         # Kept: a task that nobody names any more would be thrown away, and its `finally` run, at any time.
         tasks = context.get(ACTOR, self.world).tasks
         if len(tasks) > TASKS_KEPT_MAX:
+            self._look_at(tasks)
             tasks[:] = [each for each in tasks if not each.done()]
         tasks.append(task)
         return task
@@ -191,7 +195,20 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if not self.current.is_dead and not isinstance(error, Crash):
-            self.mishaps.append(f"{self.current.name}: {context.get('message')}: {error!r}")
+            self.mishaps.append(f"{self.current.name}: {context.get('message')}: {in_words(error)}")
+
+    def look_at_tasks(self) -> None:
+        """A fault that ended a task is a mishap, if nobody has asked for it yet."""
+        for actor in self.actors:
+            self._look_at(actor.tasks)
+
+    def _look_at(self, tasks: list[asyncio.Task[Any]]) -> None:
+        for task in tasks:
+            if not task.done() or task.cancelled() or not task._log_traceback:
+                continue
+            error = task.exception()
+            if not isinstance(error, Crash | PlanrunError):  # those last are waited for, by a `gather` for one
+                self.mishaps.append(f"nobody took what a task raised: {in_words(error)}")
 
     def end(self) -> None:
         """Throw away what is left, without a trace of it on the terminal."""
@@ -216,6 +233,11 @@ class SimLoop(asyncio.BaseEventLoop):
             actor.tasks.clear()
         self.mishaps = []
         self.close()
+
+
+def in_words(error: BaseException | None) -> str:
+    """An exception with where it comes from."""
+    return f"{error!r}\n{''.join(traceback.format_exception(error))}"
 
 
 def _throw_away(coroutine: Any) -> None:

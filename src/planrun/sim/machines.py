@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from planrun.client.async_client import AsyncClient
@@ -23,6 +21,7 @@ from planrun.orchestrator.webhook import Gone, NotAccepted
 from planrun.sim.actor import Actor, Hardware
 from planrun.sim.clock import SimClock
 from planrun.sim.jobs import SimPool, kinds_of
+from planrun.sim.loop import in_words
 from planrun.sim.net import NoReply, NoWay
 from planrun.sim.settings import Order
 from planrun.transport.contract import WorkerTransport
@@ -85,7 +84,7 @@ class Machine:
             self.world.say(self.name, f"ends: {error}")
             rest_s = max(GAVE_UP_REST_S, rest_s)
         except Exception as error:
-            self.world.loop.mishaps.append(f"{self.name}: {error!r}: {traceback.format_exc()}")
+            self.world.loop.mishaps.append(f"{self.name}: {in_words(error)}")
         if self.actor is actor:
             self.actor = None
             self.world.loop.world.later(rest_s, self.start)
@@ -365,8 +364,13 @@ class App(Machine):
         assert order.cancel_after_s is not None
         await asyncio.sleep(order.cancel_after_s)
         while True:
-            with suppress(LedgerUnavailable, UnknownJob):
+            try:
                 reply = await client.cancel(job_id, who=self.name, why="as told")
+            except LedgerUnavailable:
+                await asyncio.sleep(ASK_AGAIN_S)
+            except UnknownJob as error:
+                self.world.checks.denied(order, job_id, error)
+                await asyncio.sleep(ASK_AGAIN_S)
+            else:
                 self.world.checks.canceled(job_id, reply)
                 return
-            await asyncio.sleep(ASK_AGAIN_S)

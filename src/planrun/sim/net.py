@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from planrun.core.errors import PlanrunError
+from planrun.orchestrator.webhook import NotAccepted
 from planrun.sim.actor import Actor
-from planrun.sim.loop import SimLoop
+from planrun.sim.loop import SimLoop, in_words
 
 RESEND_S = 0.2  # so soon a word is sent again that did not get through; the next time it takes twice as long
 
@@ -43,16 +45,16 @@ class Fate:
 class Net:
     """Attributes:
     fate_of: What becomes of a call, by who asks whom what.
-    cuts: Pairs of parties (machines, by name) that do not reach each other now.
+    cuts: Pairs of parties (machines, by name) that do not reach each other now, and for how many reasons.
     """
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
-        self.cuts: set[frozenset[str]] = set()
+        self.cuts: Counter[frozenset[str]] = Counter()
         self.fate_of: Callable[[str, str, str], Fate] = lambda who, whom, what: Fate()
 
     def is_cut(self, who: str, whom: str) -> bool:
-        return bool(self.cuts) and frozenset((who, whom)) in self.cuts
+        return bool(self.cuts) and self.cuts[frozenset((who, whom))] > 0
 
     async def ask(
         self,
@@ -129,6 +131,8 @@ class _Call:
             value, error = await self._do(), None
         except Exception as raised:
             value, error = None, raised
+            if not isinstance(raised, PlanrunError | NotAccepted):
+                self._loop.mishaps.append(f"{actor.name}, asked by {self._who}: {in_words(raised)}")
         actor.at_crash.remove(self._reset)
         if not self._fate.lost_back:
             self._loop.world.later(self._fate.back_s, self._give_back, value, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -91,11 +92,12 @@ class Script:
     def __init__(self, honest_s: float) -> None:
         self.busy_until_s = honest_s
         self.clocks_stood = self.wall_stepped = False
-        self._stops: dict[tuple[str, str], _Stop] = {}
+        self._stops: defaultdict[tuple[str, str], list[_Stop]] = defaultdict(list)
         self._losses: list[_Loss] = []
         self._silences: dict[str, _Silence] = {}
         self._outliving: list[_Outliving] = []
         self._forgets = 0
+        self._spells: Counter[str] = Counter()  # how many of each kind go on at the moment
 
     def say(self, who: str, what: str) -> None:
         """Into the trace."""
@@ -118,7 +120,7 @@ class Script:
             at: At which place of the code (`planrun.trip`), and the how manieth time it gets there.
         """
         if at:
-            self._stops[name, at] = _Stop(nth, for_s)
+            self._stops[name, at].append(_Stop(nth, for_s))
         else:
             self.at(at_s or 0, lambda: self._freeze(self.machines[name].actor, for_s))
 
@@ -129,12 +131,12 @@ class Script:
             after_s: So much longer.
             for_s: For so long, if nobody does.
         """
-        self._stops[name, at] = _Stop(nth, for_s, after_s)
+        self._stops[name, at].append(_Stop(nth, for_s, after_s))
 
     def crash(self, name: str, *, at_s: float | None = None, at: str = "", nth: int = 1) -> None:
         """Kill the process of a party. It is started again after `Settings.restart_s`. Args as for `freeze`."""
         if at:
-            self._stops[name, at] = _Stop(nth, None)
+            self._stops[name, at].append(_Stop(nth, None))
         else:
             self.at(at_s or 0, self.machines[name].crash)
 
@@ -171,12 +173,13 @@ class Script:
         pair = frozenset((who, whom))
 
         def cut() -> None:
-            self.net.cuts.add(pair)
+            self.net.cuts[pair] += 1
             self.say("network", f"{who} and {whom} do not reach each other")
 
         def heal() -> None:
-            self.net.cuts.discard(pair)
-            self.say("network", f"{who} and {whom} reach each other again")
+            self.net.cuts[pair] -= 1
+            if not self.net.cuts[pair]:
+                self.say("network", f"{who} and {whom} reach each other again")
 
         self.at(from_s, cut)
         self.at(until_s, heal)
@@ -240,7 +243,7 @@ class Script:
 
     def stops_at(self, actor: Actor, place: str) -> bool:
         """Is this process to be stopped there, now or later?"""
-        return (actor.name, place) in self._stops
+        return bool(self._stops[actor.name, place])
 
     def loses(self, what: str, way: str) -> bool:
         for loss in self._losses:
@@ -274,22 +277,31 @@ class Script:
         self.checks.stored(key)
 
     def _store_is(self, how: str, why: str, from_s: float, until_s: float) -> None:
-        def tell(why: str) -> None:
+        def begin() -> None:
+            self._spells[how] += 1
             setattr(self.store, how, why)
-            self.say("store", f"{how}: {why}" if why else f"{how} no more")
+            self.say("store", f"{how}: {why}")
 
-        self.at(from_s, lambda: tell(why))
-        self.at(until_s, lambda: tell(""))
+        def end() -> None:
+            self._spells[how] -= 1
+            if not self._spells[how]:
+                setattr(self.store, how, "")
+                self.say("store", f"{how} no more")
+
+        self.at(from_s, begin)
+        self.at(until_s, end)
 
     def at_trip(self, place: str) -> None:
         actor = self.loop.current
-        stop = self._stops.get((actor.name, place))
-        if stop is None or actor.is_dead:
+        stops = self._stops[actor.name, place]
+        if not stops or actor.is_dead:
             return
-        stop.nth -= 1
-        if stop.nth > 0:
+        for each in stops:
+            each.nth -= 1
+        stop = next((each for each in stops if each.nth <= 0), None)
+        if stop is None:
             return
-        del self._stops[actor.name, place]
+        stops.remove(stop)
         if stop.for_s is None:
             self.say(actor.name, f"is at {place}")
             self.machines[actor.name].crash()

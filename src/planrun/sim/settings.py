@@ -29,6 +29,7 @@ class Order:
         routes: How many receivers want the answer.
         cancel_after_s: It is canceled so long after it was handed in; None: it is not.
         name: Tells it from other orders; two of the same name are one call, made twice.
+        may_be_refused: Another job may have its key.
     """
 
     n: int
@@ -46,6 +47,7 @@ class Order:
     priority: int = 0
     cancel_after_s: float | None = None
     waits: bool = True
+    may_be_refused: bool = False
 
 
 def _succeeds(n: int, attempt: int) -> Deed:
@@ -65,6 +67,7 @@ class Settings:
     restart_s: After so long a crashed process is started again.
     gc_grace_s: How long files of lost attempts stay.
     is_cleaned: The history goes on until they have gone.
+    are_archived: So much time passes in it that records of ended jobs leave the ledger.
     honest_s: From when on nothing is broken any more, unless a script breaks it.
     end_s: By when all must have come to rest.
     """
@@ -90,6 +93,7 @@ class Settings:
     strict: bool = True
     gc_grace_s: float = 60
     is_cleaned: bool = False
+    are_archived: bool = False
     honest_s: float = 0
     end_s: float = 1200
 

@@ -20,9 +20,9 @@ class SimStore:
         objects: What lies there now.
         written: Every key that was ever written, with all the digests that lay there, in order.
         away: Why nobody reaches it now; empty: all do.
-    refuses: Why it takes nothing now; empty: it does.
-    unfinished: What it has got of uploads that go on or were cut off, by the key that each is to have.
-    is_unheard: Is what it says of an upload that it has taken lost on its way?
+        refuses: Why it takes nothing now; empty: it does.
+        unfinished: What it has got of uploads that go on or were cut off, by the key that each is to have.
+        is_unheard: Is what it says of an upload that it has taken lost on its way?
         upload_s: How long an upload by the current actor takes.
         on_write: Called with the key of what has just been written or removed.
         honours_absent: Does `put_if_absent` keep what lies there?

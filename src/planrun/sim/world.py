@@ -17,7 +17,6 @@ calls of `run(until_s=…)`. The same seed, settings and script give the same tr
 from __future__ import annotations
 
 import gc
-import logging
 import random
 import shutil
 from collections.abc import Callable
@@ -44,6 +43,7 @@ from planrun.sim.jobs import SimProcess
 from planrun.sim.loop import SimLoop, Stuck
 from planrun.sim.machines import App, BoxWorker, Machine, Receiver, Worker
 from planrun.sim.net import Fate, Net
+from planrun.sim.overhearing import Overhearing
 from planrun.sim.remote import FleetApp, FleetWorker
 from planrun.sim.settings import Mode, Settings
 from planrun.sim.store import SimStore
@@ -80,6 +80,7 @@ class World(Disasters):
         self.trace = Trace() if traced else None
         self.loop = SimLoop(self.chance_of("order"))
         self._fates = self.chance_of("fates")
+        self._overhearing = Overhearing(self.loop)
         self.names = {job_id_of(order.namespace, f"call-{order.name}"): order.name for order in orders}
         self.namespaces = tuple(sorted({"default", *(order.namespace for order in orders)}))
         self.folder = scratch() / f"{seed}"
@@ -87,7 +88,6 @@ class World(Disasters):
         self.folder.mkdir()
         if name:
             self.say("scenario", name)
-        self.checks = Checks(self)
         self.answers: dict[str, Answer] = {}
         self.opened: list[Ledger] = []
         self.incarnations: dict[str, Worker] = {}
@@ -102,6 +102,7 @@ class World(Disasters):
         self.net = Net(self.loop)
         self.net.fate_of = self._fate
         self.disk = Disk(self.loop, self.folder, commit_s=lambda: self._between(self.settings.commit_s))
+        self.checks = Checks(self)
         self.disk.on_commit = self.checks.committed
         self.disk.stops_at = self.stops_at
         self.url = f"sqlite:///{self.disk.path}"
@@ -139,7 +140,7 @@ class World(Disasters):
     def __enter__(self) -> Self:
         self._gc_was_on = gc.isenabled()
         gc.disable()  # whose `finally` runs when must not depend on how much memory was asked for
-        logging.disable(logging.CRITICAL)
+        self._overhearing.begin()
         trip.watch(self.at_trip)
         apsw.connection_hooks.append(self._opened)
         for name in sorted(self.machines):
@@ -148,11 +149,13 @@ class World(Disasters):
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         trip.watch(None)
-        self.close()
-        apsw.connection_hooks.remove(self._opened)
-        logging.disable(logging.NOTSET)
-        if self._gc_was_on:
-            gc.enable()
+        try:
+            self.close()
+        finally:
+            apsw.connection_hooks.remove(self._opened)
+            self._overhearing.end()
+            if self._gc_was_on:
+                gc.enable()
 
     # --- running ---
 
@@ -191,6 +194,7 @@ class World(Disasters):
             self.loop.run_until(lambda: over or bool(self.checks.violations) or bool(self.loop.mishaps))
         except Stuck as error:
             self.checks.violations.append(Violation("L1", str(error), self.loop.now_s))
+        self.loop.look_at_tasks()
         for mishap in self.loop.mishaps:
             self.checks.violations.append(Violation("fault", mishap, self.loop.now_s))
         self.loop.mishaps = []
@@ -274,6 +278,7 @@ class World(Disasters):
     def close(self) -> None:
         """End whoever is there, and remove what they left."""
         self.checks.close()
+        self.loop.steps = 0  # also of a history that had taken too many
         janitor = self.loop.world
         for actor in [*self.loop.actors]:
             if actor is not janitor:

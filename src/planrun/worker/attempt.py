@@ -164,7 +164,7 @@ class Attempt:
             if self.holding.is_over or orders.hand_back or orders.hurry or orders.abandon:
                 bringing.cancel()
 
-        orders.listeners.add(stop)
+        orders.listeners.append(stop)
         self.holding.on_end = stop
         stop()
         try:
@@ -174,7 +174,7 @@ class Attempt:
             if not bringing.cancelled():
                 return bringing.result()
         finally:
-            orders.listeners.discard(stop)
+            orders.listeners.remove(stop)
             self.holding.on_end = lambda: None
             bringing.cancel()
             await asyncio.wait({bringing})

@@ -42,7 +42,7 @@ async def before_the_end(asking: Coroutine[Any, Any, T], *, orders: Orders, cloc
 async def _wait_over(orders: Orders, clock: Clock, grace_s: float) -> None:
     """Until nobody who asks has to wait any more."""
     told = asyncio.Event()
-    orders.listeners.add(told.set)
+    orders.listeners.append(told.set)
     try:
         while not orders.is_over(clock.boot_ms(), grace_s):
             told.clear()
@@ -52,4 +52,4 @@ async def _wait_over(orders: Orders, clock: Clock, grace_s: float) -> None:
                     await told.wait()
         await clock.sleep(LAST_WORD_S)
     finally:
-        orders.listeners.discard(told.set)
+        orders.listeners.remove(told.set)

@@ -13,13 +13,13 @@ class Orders:
         hand_back_ms: When that was said first, boottime.
         hurry: Give it back now, as it is.
         abandon: This worker is broken: stop, say nothing; the leases run out.
-        listeners: Called after each order.
+        listeners: Called after each order, in the order in which they came.
     """
 
     def __init__(self) -> None:
         self.hurry = self.abandon = False
         self.hand_back_ms: int | None = None
-        self.listeners: set[Callable[[], None]] = set()
+        self.listeners: list[Callable[[], None]] = []
 
     @property
     def hand_back(self) -> bool:
@@ -36,5 +36,5 @@ class Orders:
             self.hand_back_ms = hand_back_ms
         self.hurry |= hurry
         self.abandon |= abandon
-        for listener in list(self.listeners):
+        for listener in [*self.listeners]:
             listener()

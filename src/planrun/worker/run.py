@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from planrun.clock import Clock
-from planrun.core.errors import Permanent
+from planrun.core.errors import Permanent, PlanrunError
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
 from planrun.core.limits import Breach, Signs, Vitals, check, check_output, look
@@ -115,7 +115,7 @@ class Run:
     async def _watch(self, process: Process, uploads: CheckpointUpload) -> Ran | None:
         """Listen to the job, the lease and the orders; whoever ends it first decides."""
         orders = self.orders
-        orders.listeners.add(process.nudge)
+        orders.listeners.append(process.nudge)
         self.holding.on_end = process.nudge
         try:
             while True:
@@ -138,7 +138,7 @@ class Run:
                 if (ran := await self._hear(process, event, uploads)) is not None:
                     return ran
         finally:
-            orders.listeners.discard(process.nudge)
+            orders.listeners.remove(process.nudge)
             self.holding.on_end = lambda: None
             for taking in self._taking:
                 taking.cancel()
@@ -226,6 +226,7 @@ class Run:
             self._checkpoints += 1
             upload = asyncio.to_thread(uploads.upload, folder, self._checkpoints, may_go_on=may_go_on)
             self._upload = asyncio.ensure_future(upload)
+            self._upload.add_done_callback(_heard)  # nobody may be left who waits for it
             taken = await asyncio.shield(self._upload)
             standing = await self.ledger.checkpoint(CheckpointRequest(lease=lease, checkpoint=taken))
             if standing.status != "held":
@@ -233,7 +234,8 @@ class Run:
             return "" if standing.status == "held" else standing.why
         except Exception as error:  # the job waits for an answer, whatever it has left there
             why = str(error) or type(error).__name__
-            log.warning("job %s attempt %s: checkpoint not taken: %s", lease.job_id, lease.attempt, why)
+            fault = None if isinstance(error, PlanrunError | OSError) else error
+            log.warning("job %s attempt %s: checkpoint not taken: %s", lease.job_id, lease.attempt, why, exc_info=fault)
             return why
 
     # --- when to stop it ---
@@ -276,6 +278,12 @@ class Run:
     async def _stop_for(self, process: Process, breach: Breach) -> Ran:
         exited = await process.kill()
         return Ran.failed(*explain(exited, breach=breach))
+
+
+def _heard(upload: asyncio.Future[Any]) -> None:
+    """How it ended is known here: whoever asked may have gone, and nothing hangs on it then."""
+    if not upload.cancelled():
+        upload.exception()
 
 
 def _not_started(error: OSError) -> Ran:

@@ -9,11 +9,17 @@ from typing import assert_never
 from planrun.sim.lab.history import WORKERS, Fact, Lane, Point, Tally, Tone, What
 from planrun.sim.lab.settings import Fault, Settings
 
-ENDS = (What.EXPIRE, What.PROOF, What.BACK, What.RETRY)
+LOSSES = (What.EXPIRE, What.PROOF, What.RETRY)  # each is one attempt fewer
+ENDS = (*LOSSES, What.BACK)
 LATE = (What.NOT_HELD, What.NEWS, What.STOPPED)
 FILES = (What.STORE, What.ASIDE, What.OVERWRITE, What.REPLACE)
 TURNED_AWAY = (What.REFUSE, What.LOST, *LATE)
 TROUBLE = (What.FREEZE, What.CRASH, What.TERM, What.CUT)
+STOPS = {
+    What.NOT_HELD: "asked before it stored, and was told that it no longer held the lease",
+    What.NEWS: "heard that it had lost the lease, and stopped",
+    What.STOPPED: "saw in its upload that its lease was over, and stopped",
+}
 MINOR = (What.RENEW, What.UNHEARD, What.HELD, What.TRUSTS, What.UPLOAD, What.START, What.SUBMIT)
 
 
@@ -129,10 +135,11 @@ class Plot:
             What.PROOF: f"{who} is proven dead; its lease ({token}) ends, and the job goes back in line",
             What.BACK: f"{who} hands the job back; no retry is used up",
             What.RETRY: f"{who}'s attempt ({token}) failed; the job goes back in line",
-            What.STORE: f"takes {who}'s write (token {token})",
+            What.STORE: f"takes {who}'s write (token {token}){self._though_late(fact)}",
             What.ASIDE: f"keeps {who}'s late file (token {token}) under a key of its own, which nobody reads",
             What.OVERWRITE: f"takes {who}'s write (token {token}) and overwrites {other}'s result (token {than})",
-            What.REPLACE: f"takes {who}'s write (token {token}) instead of what {other} had left (token {than})",
+            What.REPLACE: f"takes {who}'s write (token {token}) instead of what {other} had left (token {than})"
+            f"{self._though_late(fact)}",
             What.REFUSE: f"refuses {who}'s write: token {token} is older than {than}",
             What.WON: f"{who} settles: token {token} has won",
             What.LOST: f"{who}'s settle is answered “lost”: token {token} no longer holds the job",
@@ -147,6 +154,11 @@ class Plot:
             return f"is paused with its whole machine for {for_s}: its clock stands still, too"
         return f"freezes for {for_s}"
 
+    def _though_late(self, fact: Fact) -> str:
+        if not self._is_stale(fact):
+            return ""
+        return f", though that lease is over{': it has seen no newer token' if self.settings.fencing else ''}"
+
     # --- what is asked of the facts ---
 
     def _all(self, *kinds: What) -> list[Fact]:
@@ -160,9 +172,15 @@ class Plot:
         grant = None if token is None else self._first(What.GRANT, token=token)
         return None if grant is None else grant.lane
 
+    def _up_to(self, fact: Fact, *kinds: What) -> list[Fact]:
+        """Those before it: what one moment brings is in order, too."""
+        return [each for each in self.facts[: self.facts.index(fact)] if each.what in kinds]
+
+    def _after(self, fact: Fact, *kinds: What) -> list[Fact]:
+        return [each for each in self.facts[self.facts.index(fact) + 1 :] if each.what in kinds]
+
     def _is_stale(self, fact: Fact) -> bool:
-        end = None if fact.token is None else self._first(*ENDS, token=fact.token)
-        return end is not None and end.at_ms <= fact.at_ms
+        return any(end.token == fact.token for end in self._up_to(fact, *ENDS))
 
     def _named(self, token: int | None) -> str:
         return f"{name_of(self._holder(token))} (token {token})"
@@ -189,19 +207,15 @@ class Plot:
 
     def _ending(self) -> tuple[str, Tone]:
         won = self._first(What.WON)
-        if overwrite := self._first(What.OVERWRITE):
-            return self._overwritten(overwrite, won), Tone.HARM
+        if overwrites := self._all(What.OVERWRITE):
+            return self._overwritten(overwrites[-1], won), Tone.HARM
         if failed := self._first(What.FAILED):
             return self._failed(failed), Tone.TROUBLE
         if won is None:
-            return (
-                f"the job has not ended within this picture{self._hopeless()}; nobody was told anything, and nothing "
-                "was lost.",
-                Tone.TROUBLE,
-            )
+            return self._unended(), Tone.TROUBLE
         for late in (self._first(What.REFUSE), self._first(What.LOST), self._first(*LATE)):
             if late is not None:
-                return self._refused(late, won), Tone.GUARD
+                return self._refused(late, won), Tone.TROUBLE if self._all(What.REPLACE) else Tone.GUARD
         if back := self._first(What.BACK):
             return self._handed_back(back, won), Tone.PLAIN
         if crash := self._first(What.CRASH):
@@ -209,42 +223,83 @@ class Plot:
         return self._undisturbed(won), Tone.PLAIN
 
     def _overwritten(self, overwrite: Fact, won: Fact | None) -> str:
-        late, winner = name_of(overwrite.by), name_of(self._holder(overwrite.than))
         before = self._first(*FILES, token=overwrite.than)
         stored = f" had stored at {seconds(before.at_ms)}" if before else " had stored"
-        told = "; the answer that went out now points at the wrong bytes" if won and won.token == overwrite.than else ""
+        if until := self._replaced(overwrite):
+            came = f"readers got that{until}"
+        elif won:
+            is_out = won in self._up_to(overwrite, What.WON)
+            came = f"the answer that {'went out now' if is_out else 'goes out then'} points at the wrong bytes"
+        else:
+            came = "that is what readers get, and the job is not done"
         return (
-            f"At {seconds(overwrite.at_ms)} {late} (token {overwrite.token}), {self._how_ended(overwrite.token)}, "
-            f"overwrote the result that {winner} (token {overwrite.than}){stored}{told}."
+            f"At {seconds(overwrite.at_ms)} {self._late(overwrite)} "
+            f"overwrote the result that {self._named(overwrite.than)}{stored}; {came}."
         )
 
     def _refused(self, late: Fact, won: Fact) -> str:
-        who = late.by or late.lane
-        ended, winner = self._how_ended(late.token), self._named(won.token)
-        about = f"{name_of(who)} (token {late.token}){f', {ended},' if ended else ''}"
-        at, rest = seconds(late.at_ms), "one result, one answer"
+        about, winner, known = self._late(late), self._named(won.token), ""
         if late.what is What.REFUSE:
-            return (
-                f"At {at} the store refused the late write of {about} because it had already taken "
-                f"token {late.than} from {name_of(self._holder(late.than))}: {rest}."
-            )
-        if late.what is What.LOST:
-            stored = self._first(*FILES, token=late.token)
-            aside = "; its file lies under a key of its own, which nobody reads" if stored else ""
-            return f"At {at} the ledger refused {about} because {winner} had taken over{aside}: {rest}."
-        how = {
-            What.NOT_HELD: "asked before it stored, and was told that it no longer held the lease",
-            What.NEWS: "heard that it had lost the lease, and stopped",
-            What.STOPPED: "saw in its upload that its lease was over, and stopped",
-        }
-        return f"At {at} {about} {how[late.what]}; {winner} did the job: {rest}."
+            known = self._named(late.than)
+            taken = f"token {late.than} from {name_of(self._holder(late.than))}"
+            how = f"the store refused the late write of {about} because it had already taken {taken}"
+        elif late.what is What.LOST:
+            known, why = self._why_lost(late)
+            how = f"the ledger refused {about} because {why}"
+        else:
+            how = f"{about} {STOPS[late.what]}"
+        done = "" if known == winner else f"; {winner} did the job"
+        rest = "in the end one result, one answer" if self._all(What.REPLACE) else "one result, one answer"
+        return f"At {seconds(late.at_ms)} {how}{self._file(late.token)}{done}: {rest}."
+
+    def _late(self, late: Fact) -> str:
+        """`worker A (token 33), whose lease expired at 10 s,`."""
+        ended = self._how_ended(late.token)
+        return f"{name_of(late.by or late.lane)} (token {late.token}){f', {ended},' if ended else ''}"
+
+    def _why_lost(self, late: Fact) -> tuple[str, str]:
+        """Who held the job when it settled, and why that was too late. Whoever won may have come later still."""
+        newest = self._up_to(late, What.GRANT)[-1]
+        if newest.token == late.token:
+            return "", "the job was back in line"
+        holder = self._named(newest.token)
+        return holder, f"{holder} had taken over"
+
+    # --- what became of its file ---
+
+    def _file(self, token: int | None) -> str:
+        """Where the file of an attempt that did not win is, and who read it."""
+        file = self._first(*FILES, token=token)
+        if file is None:
+            return ""
+        if self.settings.attempt_keys:
+            return "; its file lies under a key of its own, which nobody reads"
+        unseen = ", which had seen no newer token," if self.settings.fencing and self._is_stale(file) else ""
+        return f"; the lab store{unseen} had taken its file, and readers got it{self._replaced(file)}"
+
+    def _replaced(self, file: Fact) -> str:
+        """` until worker B (token 34) replaced it at 16.5 s`; empty if nobody did."""
+        later = self._after(file, *FILES)
+        return f" until {self._named(later[0].token)} replaced it at {seconds(later[0].at_ms)}" if later else ""
+
+    # --- no winner, or nobody in its way ---
 
     def _failed(self, failed: Fact) -> str:
-        lost = len(self._all(*ENDS))
+        lost = len(self._all(*LOSSES))
         attempts = "an attempt" if lost == 1 else f"{lost} attempts"
+        left = self._all(*FILES)
+        seen = "nothing of it is visible"
+        if left and not self.settings.attempt_keys:
+            seen = f"a reader of the lab store gets what {self._named(left[-1].token)} left there"
         return (
             f"at {seconds(failed.at_ms)} the ledger gave the job up after losing {attempts}"
-            f"{self._hopeless()}: it failed, nothing of it is visible, and one answer says so."
+            f"{self._hopeless()}: it failed, {seen}, and one answer says so."
+        )
+
+    def _unended(self) -> str:
+        return (
+            f"the job has not ended within this picture{self._hopeless()}; nobody was told anything, and the ledger "
+            "still has it."
         )
 
     def _hopeless(self) -> str:
@@ -255,9 +310,10 @@ class Plot:
     def _handed_back(self, back: Fact, won: Fact) -> str:
         term = self._first(What.TERM)
         asked = f"Told to stop at {seconds(term.at_ms)}, " if term else ""
+        spared = "" if self._all(*LOSSES) else "no retry was used up, "
         return (
             f"{asked}{name_of(back.by)} (token {back.token}) handed the job back, and {self._named(won.token)} "
-            f"finished it at {seconds(won.at_ms)}: nobody was refused, no retry was used up, one answer."
+            f"finished it at {seconds(won.at_ms)}: nobody was refused, {spared}one answer."
         )
 
     def _crashed(self, crash: Fact, won: Fact) -> str:
@@ -273,25 +329,27 @@ class Plot:
         stored = self._first(*FILES, token=token)
         left = "with its file stored and nothing settled" if stored else "in the middle of the job"
         end = self._first(*ENDS, token=token)
+        grants = len(self._all(What.GRANT))
+        times = "twice" if grants == 2 else f"{grants} times"
         how = ""
         if end is not None:
             how = f"its lease ({token}) {'expired' if end.what is What.EXPIRE else 'ended'} at {seconds(end.at_ms)}, "
         return (
             f"{name_of(crash.lane)} crashed at {at} {left}: {how}{self._named(won.token)} ran the job again and "
-            f"settled at {seconds(won.at_ms)}, so it ran twice, and one result and one answer came of it."
+            f"settled at {seconds(won.at_ms)}, so it ran {times}, and one result and one answer came of it."
         )
 
     def _undisturbed(self, won: Fact) -> str:
         winner, at = self._named(won.token), seconds(won.at_ms)
         grants = len(self._all(What.GRANT))
-        trouble = self._first(*TROUBLE)
+        troubles = self._up_to(won, *TROUBLE)
         if grants > 1:
             return f"The job was started {grants} times; {winner} settled at {at}: one result, one answer."
-        if trouble is None or trouble.at_ms >= won.at_ms:
+        if not troubles:
             return f"Nobody got in the way: {winner} settled at {at}, one result, one answer."
-        if trouble.lane is Lane.LEDGER:
+        if troubles[0].lane is Lane.LEDGER:
             return f"Nobody took over while the orchestrator stood still: {winner} settled at {at}, one answer."
-        return f"Nobody took over: {winner} still held its lease after the trouble, and settled at {at}: one answer."
+        return f"Nobody took over: {winner} still held its lease when it settled at {at}: one answer."
 
 
 def _begun(text: str) -> str:

@@ -79,14 +79,37 @@ async function run() {
     reply = await fetch(`/v1/lab?${query}`, token ? { headers: { authorization: `Bearer ${token}` } } : {});
     body = await reply.json();
   } catch {
-    body = { detail: "The server does not answer. Is planrun still running? Change something to try again." };
+    reply = null;
+    body = { detail: "The server does not answer. Is planrun still running?" };
   }
   if (mine !== asked) return;
   document.body.classList.remove("working");
-  at("door").hidden = reply?.status !== 401;
-  at("problem").hidden = Boolean(reply?.ok);
-  if (reply?.ok) show(body);
-  else at("problem").textContent = body.detail;
+  if (reply?.ok) {
+    entered();
+    show(body);
+  } else fail(reply?.status === 401, body.detail);
+}
+
+// There is no run of these settings: none of others stands there in its place.
+function fail(isLocked, detail) {
+  stop();
+  document.body.classList.add("failed");
+  const isNew = at("failure").hidden || at("door").hidden;
+  at("failure").hidden = false;
+  at("door").hidden = !isLocked;
+  at("again").hidden = isLocked;
+  const why = token ? "This server does not know that token." : "This server asks for a token. Any of its tokens will do.";
+  at("problem").textContent = isLocked ? why : detail;
+  if (isLocked && (isNew || at("door").contains(document.activeElement))) {
+    at("token").focus();
+    at("token").select();
+  }
+}
+
+function entered() {
+  document.body.classList.remove("failed");
+  if (at("failure").contains(document.activeElement)) at("sentence").focus();
+  at("failure").hidden = true;
 }
 
 function show(history) {
@@ -248,6 +271,7 @@ at("copy").addEventListener("click", async () => {
   }
   setTimeout(() => { at("copy").textContent = "Copy"; }, 2000);
 });
+at("again").addEventListener("click", run);
 at("door").addEventListener("submit", (event) => {
   event.preventDefault();
   token = at("token").value.trim();

@@ -1,0 +1,220 @@
+"""What keeps those who look after the ledger from ending, removing or announcing what they must not."""
+
+from __future__ import annotations
+
+from .fences import Fence
+
+
+def seen(name: str, file: str, old: str, new: str, test: str, *, by: str = "") -> Fence:
+    """Seen by the tests of that duty, or of another."""
+    return Fence(name, f"orchestrator/{file}.py", old, new, (f"tests/orchestrator/test_{by or file}.py::{test}",))
+
+
+CLEAR = "        await asyncio.to_thread(self._clear, holder.incarnation)\n"
+BURY = """        ended = await self._ledger.bury(holder.incarnation, who=self._incarnation or "sweeper")\n"""
+NO_PROOFS = "        if not self._proof_of_death:\n            return\n        "
+PROOFS = "        if False:\n            return\n        "
+SENT = """            trip("outbox:sent")
+            await self._ledger.confirm(message.msg_id)
+            trip("outbox:confirmed")
+"""
+UNKNOWN = "            return\n        if isinstance(route, Publish)"
+SELF = "test_a_worker_never_buries_itself"
+IDLE = "test_a_worker_that_died_while_it_held_nothing_is_buried_too"
+SCRATCH = "test_what_is_not_an_attempts_folder_is_never_touched"
+DRY = "test_a_dry_run_tells_and_removes_nothing"
+
+SWEEPING = [
+    seen(
+        "after a gap of one's own others may renew first",
+        "sweeper",
+        "if late_ms > GAP_MS:",
+        "if False:",
+        "test_after_a_gap_of_its_own_the_sweeper_lets_others_renew_first",
+    ),
+    seen(
+        "leases of another boot are judged by no clock of this one",
+        "sweeper",
+        "if due.foreign_epoch:",
+        "if False:",
+        "test_a_reboot_is_adopted_instead_of_judged_by_the_old_clock",
+    ),
+    seen(
+        "what nobody can run is not judged before a fleet is up",
+        "sweeper",
+        "if now_ms >= self._unsupported_at_ms:",
+        "if True:",
+        "test_unsupported_jobs_end_rarely_and_not_before_the_fleet_had_time_to_come_up",
+    ),
+    seen(
+        "only who is proven dead is buried",
+        "sweeper",
+        "if not isinstance(prove_dead(holder), ProvenDead):",
+        "if False:",
+        "test_a_dead_holder_is_buried_and_a_living_one_followed",
+    ),
+    seen(
+        "who broke keeps its leases until they run out",
+        "sweeper",
+        'if holder.state == "broken" and',
+        'if holder.state == "gone" and',
+        "test_a_broken_worker_is_buried_once_its_leases_have_run_out",
+    ),
+    seen(
+        "what the dead left is ended before its jobs go on",
+        "sweeper",
+        f"{CLEAR}{BURY}",
+        f"{BURY}{CLEAR}",
+        "test_what_the_dead_left_running_is_ended_before_its_jobs_go_on",
+    ),
+    seen(
+        "a proof stays while it is needed",
+        "sweeper",
+        "        if not await self._ledger.held(holder.incarnation):  #",
+        "        if True:  #",
+        "test_a_proof_stays_until_nothing_is_left_that_it_has_to_prove",
+    ),
+    seen(
+        "a sweeper buries others",
+        "sweeper",
+        "for holder in holders if holder.incarnation != self._incarnation]",
+        "for holder in holders]",
+        SELF,
+    ),
+    seen(
+        "a sweeper that looks for idle dead never buries itself",
+        "sweeper",
+        "if worker.incarnation != self._incarnation:",
+        "if True:",
+        IDLE,
+    ),
+    seen(
+        "without proofs only leases count",
+        "sweeper",
+        f"{NO_PROOFS}others",
+        f"{PROOFS}others",
+        "test_without_proof_of_death_only_the_lease_counts",
+    ),
+    seen(
+        "without proofs the idle are left alone, too",
+        "sweeper",
+        f"{NO_PROOFS}for worker",
+        f"{PROOFS}for worker",
+        "test_without_proof_of_death_only_the_lease_counts",
+    ),
+    seen(
+        "what the ledger names stays",
+        "collector",
+        "if key not in garbage.keep:",
+        "if True:",
+        "test_the_objects_of_a_lost_attempt_go_and_those_that_count_stay",
+    ),
+    seen(
+        "who may still write is visited again",
+        "collector",
+        "if garbage.final and not",
+        "if not",
+        "test_an_attempt_that_may_still_write_is_visited_again",
+    ),
+    seen(
+        "what cannot be deleted holds nothing up",
+        "collector",
+        "                failed = error\n                continue\n",
+        "                raise\n",
+        "test_objects_that_cannot_be_deleted_hold_nothing_else_up",
+    ),
+    seen(
+        "what could not be deleted is not called collected",
+        "collector",
+        "                failed = error\n                continue\n",
+        "                failed = error\n",
+        "test_objects_that_cannot_be_deleted_hold_nothing_else_up",
+    ),
+    seen(
+        "a dry run deletes nothing",
+        "collector",
+        "                if not self._dry_run:\n                    self._store",
+        "                if True:\n                    self._store",
+        DRY,
+    ),
+    seen(
+        "a dry run calls nothing collected", "collector", "garbage.final and not self._dry_run:", "garbage.final:", DRY
+    ),
+    seen(
+        "a dry run removes no scratch",
+        "scratch",
+        "            if not self._dry_run:\n",
+        "            if True:\n",
+        DRY,
+        by="collector",
+    ),
+    seen(
+        "scratch of the living stays",
+        "scratch",
+        "if token not in live:",
+        "if True:",
+        "test_scratch_of_dead_attempts_goes_and_of_live_ones_stays",
+        by="collector",
+    ),
+    seen(
+        "only a token names scratch",
+        "scratch",
+        "if _TOKEN.fullmatch(path.name) and",
+        "if re.fullmatch('[0-9a-f]+', path.name) and",
+        SCRATCH,
+        by="collector",
+    ),
+    seen("a link is nobody's scratch", "scratch", " and not path.is_symlink()", "", SCRATCH, by="collector"),
+    seen(
+        "an answer is confirmed once it was taken",
+        "outbox",
+        SENT,
+        "            pass\n        await self._ledger.confirm(message.msg_id)\n",
+        "test_any_other_answer_leaves_the_message_owed",
+    ),
+    seen(
+        "an answer of an unknown route stays owed",
+        "outbox",
+        f"            self._say(message, str(error))\n{UNKNOWN}",
+        f"            await self._ledger.confirm(message.msg_id)\n{UNKNOWN}",
+        "test_a_route_that_nobody_understands_stays_owed",
+    ),
+    seen(
+        "nobody there is asked often before an answer is parked",
+        "outbox",
+        "if message.tries < ALARM_AT_TRIES or not await",
+        "if not await",
+        "test_where_nobody_is_there_it_is_an_alarm_and_then_parked",
+        by="outbox_queue",
+    ),
+    seen(
+        "an answer waits while its result is kept",
+        "outbox",
+        " or not await self._ledger.park(message.msg_id, detail=str(error)):",
+        ":\n                await self._ledger.confirm(message.msg_id)\n            if False:",
+        "test_where_nobody_is_there_it_is_an_alarm_and_then_parked",
+        by="outbox_queue",
+    ),
+    seen(
+        "a webhook has its time",
+        "outbox",
+        '        except TimeoutError:\n            raise _Undelivered(f"no answer within',
+        '        except ZeroDivisionError:\n            raise _Undelivered(f"no answer within',
+        "test_a_slow_receiver_delays_nobody_else",
+    ),
+    seen(
+        "a queue has its time",
+        "outbox",
+        '        except TimeoutError:\n            raise _Undelivered(f"queue',
+        '        except ZeroDivisionError:\n            raise _Undelivered(f"queue',
+        "test_what_is_not_confirmed_goes_out_again_the_same",
+        by="outbox_queue",
+    ),
+    seen(
+        "a command that fails leaves the answer owed",
+        "outbox",
+        "        except ProgramFailed as error:\n            raise _Undelivered(str(error)) from None\n",
+        "        except ProgramFailed:\n            pass\n",
+        "test_a_command_that_fails_leaves_the_message_owed_and_says_why",
+    ),
+]
