@@ -119,7 +119,7 @@ def fails_at(*numbers: int) -> Callable[[App, Order, int], str]:
 
 
 def test_of_two_faults_the_one_that_came_first_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both are of one type. Where it was said is not the same."""
+    """Both are of one type, and from two lines of one file."""
     acts = (
         Act("suspend", {"name": "nobody", "at_s": 3.5, "for_s": 1.0}),
         Act("reboot", {"name": "nobody", "at_s": 4.5}),

@@ -25,7 +25,6 @@ MOMENTS = ("from_s", "copied_s", "at_s", "until_s", "recover_s")  # as those of 
 ONCE = ("nth", "times")
 TYPES = re.compile(r"\b[A-Z]\w*(?=\()")
 CALLS = re.compile(r'File "(.+)", line (\d+), in (.+)')
-CHANCES = re.compile(r"0x[0-9a-f]+|(?<=^w)\d+")  # addresses, and which worker it is
 
 Item = Any
 
@@ -108,16 +107,14 @@ class _Hunt:
 
 
 def _sign(violation: Violation) -> tuple[object, ...]:
-    """The rule; of an exception that nobody took also its types, who met it, and the way there through the code.
+    """The rule; of an exception that nobody took also its types, and the way there through the code.
 
-    What it speaks of has other names in each plan.
+    What it speaks of, and whose it was, has other names in each plan.
     """
     if violation.rule != "fault":
         return (violation.rule,)
     said, _, calls = violation.what.partition("Traceback (")
-    types = TYPES.findall(said)
-    where = said.partition(f"{types[0]}(")[0] if types else said
-    return (violation.rule, CHANCES.sub("", where), frozenset(types), frozenset(CALLS.findall(calls)))
+    return (violation.rule, frozenset(TYPES.findall(said)), frozenset(CALLS.findall(calls)))
 
 
 # --- what can be left out ---
