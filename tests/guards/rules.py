@@ -91,7 +91,7 @@ RULES = [
         "TestSubmit::test_a_delayed_job_waits_its_time",
     ),
     contract(
-        "an ended job has no deadline",
+        "a deadline is not there before its time",
         f"{SQL}/overdue.sql",
         " AND deadline_at_ms <= :wall_ms",
         " AND :wall_ms",

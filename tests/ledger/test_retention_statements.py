@@ -16,6 +16,7 @@ from planrun.ledger.sqlite.writer import SqliteTx
 pytestmark = pytest.mark.anyio
 
 JOB = "00000000-0000-0000-0000-000000000001"
+BEFORE, AFTER = (f"00000000-0000-0000-0000-00000000000{n}" for n in (0, 2))
 MSG = f"result:{JOB}:webhook:x"
 JOBS = {"job_ids": f'["{JOB}"]'}
 ROWS = f"""
@@ -112,6 +113,31 @@ async def test_a_message_that_is_owed_keeps_the_result(tx: SqliteTx, confirmed: 
     assert len(tx.rows("drop_results", **JOBS, wall_ms=9)) == confirmed
 
 
+@pytest.mark.parametrize("is_closing", [0, 1])
+async def test_a_result_that_is_gone_or_not_said_does_not_go(tx: SqliteTx, is_closing: int) -> None:
+    if is_closing:
+        run(tx, "DROP TRIGGER closing_ends")
+        run(tx, "UPDATE job SET result_gone_at_ms = NULL, closing = 1")
+
+    assert tx.rows("drop_results", **JOBS, wall_ms=9) == []
+
+
+async def test_what_another_job_left_keeps_nothing_of_this_one(tx: SqliteTx) -> None:
+    """Two others, of which one is called by less and one by more."""
+    run(tx, "UPDATE job SET result_gone_at_ms = NULL")
+    for other, n in ((BEFORE, 20), (AFTER, 21)):
+        run(
+            tx,
+            "INSERT INTO attempt(job_id, attempt, token, nonce, incarnation, granted_at_ms)"
+            f" VALUES ('{other}', 1, {n}, 'n', 'w2', 1);"
+            f" INSERT INTO event(id, job_id, at_ms, what) VALUES ({n}, '{other}', 1, 'submitted');"
+            f" INSERT INTO outbox(msg_id, route, body) VALUES ('result:{other}:webhook:x', 'webhook:x', '')",
+        )
+
+    assert [len(tx.rows("drop_results", **JOBS, wall_ms=9)), len(archive(tx))] == [1, 1]
+    assert len(tx.rows("drop_workers", incarnations='["w1"]', before_ms=5)) == 1
+
+
 @pytest.mark.parametrize("is_gone", [False, True])
 async def test_only_the_winners_files_become_garbage_and_only_once_the_result_is_gone(
     tx: SqliteTx, is_gone: bool
@@ -121,6 +147,19 @@ async def test_only_the_winners_files_become_garbage_and_only_once_the_result_is
     tx.rows("uncollect", **JOBS)
 
     assert run(tx, "SELECT attempt FROM attempt WHERE collected = 0") == ([(2,)] if is_gone else [])
+
+
+async def test_a_token_that_another_history_gave_to_another_job_makes_no_garbage_here(tx: SqliteTx) -> None:
+    """Its answer was adopted, and names the token that an attempt of this job has here."""
+    run(
+        tx,
+        "INSERT INTO job(job_id, namespace, kind, version, content_hash, state, created_at_ms, ended_at_ms,"
+        f" result_gone_at_ms) VALUES ('{AFTER}', 'default', 'preview', 'v1', 'c', 'finished', 1, 2, 3);"
+        f" INSERT INTO result(job_id, attempt, token, status, outputs) VALUES ('{AFTER}', 1, 11, 'finished', '[1]')",
+    )
+    tx.rows("uncollect", job_ids=f'["{JOB}", "{AFTER}"]')
+
+    assert run(tx, "SELECT token FROM attempt WHERE collected = 0") == [(12,)]
 
 
 @pytest.mark.parametrize("is_fleet", [False, True])
@@ -152,6 +191,13 @@ async def test_the_request_of_a_job_is_kept_apart_only_once_the_job_is_archived(
     tx.rows("keep_requests", **JOBS)
 
     assert run(tx, "SELECT request_id, job_id FROM request") == ([("r1", JOB)] if archived else [])
+
+
+async def test_of_a_job_that_was_made_before_jobs_had_their_request_nothing_is_kept_apart(tx: SqliteTx) -> None:
+    archive(tx)
+    tx.rows("keep_requests", **JOBS)
+
+    assert run(tx, "SELECT request_id FROM request") == [("r1",)]
 
 
 async def test_an_id_and_its_requests_go_never_before_their_job(tx: SqliteTx) -> None:
@@ -195,12 +241,20 @@ async def test_a_subscriber_of_an_open_job_cannot_be_called_told(tx: SqliteTx) -
     assert run(tx, "SELECT told FROM subscriber") == [(0,)]
 
 
+async def test_one_subscriber_of_a_job_is_called_told(tx: SqliteTx) -> None:
+    run(tx, f"INSERT INTO subscriber(job_id, route) VALUES ('{JOB}', 'webhook:y')")
+    tx.rows("tell_subscriber", job_id=JOB, route="webhook:y")
+
+    assert run(tx, "SELECT route FROM subscriber WHERE told") == [("webhook:y",)]
+
+
 @pytest.mark.parametrize("published", [0, 1])
 async def test_messages_wait_until_the_last_public_file_stands(tx: SqliteTx, published: int) -> None:
     run(
         tx,
         "INSERT INTO outbox(msg_id, route, body, not_before_ms, tries, confirmed) VALUES"
         f" ('{MSG}', '', '', 99, 0, 0), ('{MSG}2', '', '', 99, 1, 0),"
+        f" ('result:{BEFORE}:command:x', '', '', 99, 0, 0), ('result:{AFTER}:command:x', '', '', 99, 0, 0),"
         f" ('result:{JOB}:publish:a', '', '', 0, 1, 1), ('result:{JOB}:publish:b', '', '', 99, 1, {published})",
     )
     tx.rows("release_messages", job_id=JOB)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import apsw
 import pytest
@@ -200,6 +200,19 @@ class TestOtherFences:
         assert len(tx.rows("undrain", incarnation="w1")) == 1
         assert tx.rows("undrain", incarnation="w1") == []
 
+    async def test_exactly_the_set_that_was_asked_for_is_resumed(self, tx: SqliteTx) -> None:
+        ann = {"wall_ms": 1, "who": "ann", "why": ""}
+        sets = [("", "preview"), ("ads", "preview"), ("ads", "poster")]
+        for namespace, kind in sets:
+            tx.rows("insert_pause", namespace=namespace, kind=kind, **ann)
+
+        assert len(tx.rows("resume", namespace="ads", kind="preview", **ann)) == 1
+
+    async def test_a_message_arrives_once(self, tx: SqliteTx) -> None:
+        tx.rows("insert_message", msg_id="result:a:command:b", route="command:b", body="", not_before_ms=0)
+
+        assert [len(tx.rows("confirm", msg_id="result:a:command:b", wall_ms=n)) for n in (1, 2)] == [1, 0]
+
     async def test_a_drain_that_is_over_stays_in_the_history_as_it_is(self, tx: SqliteTx) -> None:
         ann = {"incarnation": "w1", "wall_ms": 1, "who": "ann", "why": ""}
         tx.rows("insert_drain", worker="w1", **ann)
@@ -211,6 +224,12 @@ class TestOtherFences:
     async def test_an_attempts_first_outcome_stands(self, tx: SqliteTx, lease: Lease) -> None:
         assert len(tx.rows("end_attempt", **fence(lease), **BY_LEASE["end_attempt"])) == 1
         assert tx.rows("end_attempt", **fence(lease), **BY_LEASE["end_attempt"]) == []
+
+    async def test_an_attempt_stops_once(self, tx: SqliteTx, lease: Lease) -> None:
+        tx.rows("end_attempt", **fence(lease), **BY_LEASE["end_attempt"] | {"stopped": 0})
+        tx.rows("end_running", **fence(lease), **BY_LEASE["end_running"])
+
+        assert [len(tx.rows("stopped", **fence(lease))) for _ in range(2)] == [1, 0]
 
     @pytest.mark.parametrize("wrong", ["attempt", "token"])
     @pytest.mark.parametrize("name", ["stopped", "collected"])
@@ -253,3 +272,94 @@ class TestOtherFences:
         tx.rows("all_stopped", incarnation="w1")
 
         assert tx.rows("live_tokens", tokens=f"[{lease.token}]", silent_since_ms=0) == [{"token": lease.token}]
+
+    async def test_a_proof_of_death_says_nothing_of_another_worker(self, tx: SqliteTx, lease: Lease) -> None:
+        tx.rows("end_attempt", **fence(lease), **BY_LEASE["end_attempt"] | {"stopped": 0})
+        tx.rows("all_stopped", incarnation="w2")
+
+        assert tx.rows("live_tokens", tokens=f"[{lease.token}]", silent_since_ms=0) == [{"token": lease.token}]
+
+    async def test_who_was_not_seen_for_long_is_not_seen_again_by_his_death(self, tx: SqliteTx) -> None:
+        tx.rows("see_workers", incarnations='["w1"]', wall_ms=5)
+        for before_ms in (3, 4):
+            tx.rows("unsee_worker", incarnation="w1", before_ms=before_ms)
+
+        assert [row["seen_at_ms"] for row in tx.rows("workers", since_ms=0)] == [2]
+
+
+class TestSecondAttempt:
+    def go_on(self, tx: SqliteTx, lease: Lease, *, checkpoint: str = "[]") -> Row:
+        """The job is granted once more: what its new holder is known by."""
+        tx.rows("end_attempt", **fence(lease), **BY_LEASE["end_attempt"])
+        tx.rows("requeue", **fence(lease), **BY_LEASE["requeue"] | {"checkpoint": checkpoint})
+        second = {"job_id": lease.job_id, "attempt": 2, "token": lease.token + 1}
+        tx.rows("grant", **second, incarnation="w1", epoch="boot", now_ms=1, lease_ms=1)
+        tx.rows("insert_attempt", **second, nonce="n2", incarnation="w1", wall_ms=1)
+        return second
+
+    async def test_what_is_staged_is_of_one_attempt(self, tx: SqliteTx, lease: Lease) -> None:
+        second = self.go_on(tx, lease)
+        tx.rows("stage", **second, staged='["theirs"]')
+
+        staged = tx._connection.execute("SELECT staged FROM attempt ORDER BY attempt").fetchall()
+        assert staged == [(None,), ('["theirs"]',)]
+
+    @pytest.mark.parametrize("checkpoint", ["[]", '[{"attempt":1,"seq":1}]'])
+    async def test_what_a_live_job_may_resume_from_is_not_called_collected(
+        self, tx: SqliteTx, lease: Lease, checkpoint: str
+    ) -> None:
+        second = self.go_on(tx, lease, checkpoint=checkpoint)
+        assert len(tx.rows("collected", **fence(lease))) == (checkpoint == "[]")
+        tx.rows("end_running", **second, **BY_LEASE["end_running"])
+
+        assert len(tx.rows("collected", **fence(lease))) == 1
+
+
+class TestClosing:
+    """What stands in the store is written here: a look, then a change by somebody else, then the write."""
+
+    ADOPTION: ClassVar[dict[str, Row]] = {
+        "close_job": {},
+        "adopt_end": {"state": "canceled", "reason": None, "ended_at_ms": 5},
+        "adopt_result": {
+            "won_attempt": 1,
+            "won_token": 7,
+            "state": "canceled",
+            "outputs": "[]",
+            "value": None,
+            "error": None,
+        },
+    }
+
+    @pytest.fixture
+    def closing(self, tx: SqliteTx, lease: Lease) -> Row:
+        """A job that has finished, and whose answer was not said, as somebody looks at it."""
+        tx.rows("set_meta", k="strict", v=1)
+        tx.rows("end_attempt", **fence(lease), **BY_LEASE["end_attempt"])
+        tx.rows("end_running", **fence(lease), **BY_LEASE["end_running"])
+        tx.rows("insert_result", **fence(lease), status="finished", outputs="[]", value=None, error=None)
+        return {"job_id": lease.job_id, "attempt": lease.attempt}
+
+    def answer(self, tx: SqliteTx) -> list[Any]:
+        return tx._connection.execute("SELECT state, status, closing FROM job JOIN result USING (job_id)").fetchall()
+
+    @pytest.mark.parametrize("name", ADOPTION)
+    async def test_only_what_is_closing_at_the_attempt_that_was_read_is_adopted(
+        self, tx: SqliteTx, closing: Row, name: str
+    ) -> None:
+        if name != "adopt_result":  # names none: a closing job stays at its attempt
+            tx.rows(name, **closing | {"attempt": 2}, **self.ADOPTION[name])
+            assert self.answer(tx) == [("finished", "finished", 1)]
+        tx.rows("close_job", **closing)
+
+        tx.rows(name, **closing, **self.ADOPTION[name])
+        assert self.answer(tx) == [("finished", "finished", 0)]
+
+    async def test_only_what_is_open_at_the_attempt_that_was_read_ends_elsewhere(
+        self, tx: SqliteTx, closing: Row, waiting: str
+    ) -> None:
+        won = {"won_attempt": 3, "ended_at_ms": 5}
+        assert tx.rows("end_elsewhere", job_id=waiting, attempt=2, **won) == []
+        assert tx.rows("end_elsewhere", job_id=waiting, attempt=1, **won) == [{"attempt": 3}]
+
+        assert tx.rows("end_elsewhere", **closing, **won) == []

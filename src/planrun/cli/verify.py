@@ -54,8 +54,9 @@ def verify(
     replaces its own workers and kills single jobs. It touches no other process, and no job of another namespace. What
     stays in the ledger are ended jobs of a namespace verify-…, which go as all others do.
 
-    Exit code 0: everything held. 1: something was lost, doubled or overwritten, or the store or broker does not keep
-    what planrun needs; the report names the jobs.
+    Once a minute it says how far it is. Exit code 0: everything held. 1: something was lost, doubled or overwritten,
+    and the report names the jobs; or the store or broker does not keep what planrun needs; or nothing was tested, for
+    no fault happened, or no job was taken over from a worker that was hit, or none finished.
 
     For example:
 
@@ -98,20 +99,24 @@ def verify(
         environment=os.environ,
         keep=keep,
     )
-    print(f"planrun: verifying {place_of(address).shown} for {minutes:g} min, seed {asked.seed}", file=sys.stderr)
+    _say(f"verifying {place_of(address).shown} for {minutes:g} min, seed {asked.seed}")
     report = asyncio.run(_until_told(asked, clock))
     ok = report.held and not findings.problems
     if json:
-        document = {**asdict(report), "held": report.held, "verdict": report.verdict}
+        document = {**asdict(report), "held": report.held, "untested": report.untested, "verdict": report.verdict}
         print_json({"ok": ok, **document, "found": findings.document, "problems": findings.problems})
     else:
         _print_people(report, findings)
     return Exit.FINISHED if ok else Exit.FAILED
 
 
+def _say(text: str) -> None:
+    print(f"planrun: {text}", file=sys.stderr, flush=True)
+
+
 async def _until_told(asked: Asked, clock: SystemClock) -> Report:
     """SIGTERM and Ctrl-C take everything down in order."""
-    task = asyncio.create_task(torture(asked, clock))
+    task = asyncio.create_task(torture(asked, clock, _say))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)

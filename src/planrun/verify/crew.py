@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from planrun.clock import Clock
-from planrun.core.errors import PlanrunError
+from planrun.core.errors import LedgerUnavailable, PlanrunError
+from planrun.verify.kinds import NAMES
 from planrun.verify.line import Line
 from planrun.verify.plan import Blow, Strike
+from planrun.verify.sight import Sight, Target
 from planrun.verify.worker import WHOSE
 from planrun.worker.tree import look_at_all
 
@@ -32,6 +34,10 @@ READY_S = 60.0
 LEAVES_WITHIN_S = 20.0
 LOOK_EVERY_S = 0.1
 TURN_LOOKS, TURN_LOOK_S = 20, 0.005
+AIM_LOOK_S = 0.005
+STORES_WITHIN_S = 1.0
+ON_ITS_WAY_S = 0.1  # what a frozen worker has said already may still arrive
+HELD_S_MAX = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class Crew:
         folder: Path,
         options: Mapping[str, Any],
         environment: Mapping[str, str],
+        sight: Sight,
         ready: Callable[[], Awaitable[set[str]]],
         holds_others_up: Callable[[], bool],
         clock: Clock,
@@ -93,6 +100,7 @@ class Crew:
         self._scratch = folder / "scratch"
         self._options = {"slots": SLOTS, "lease_s": LEASE_S, **options}
         self._environment = environment
+        self._sight = sight
         self._ready = ready
         self._holds_others_up = holds_others_up
         self._clock = clock
@@ -120,15 +128,24 @@ class Crew:
             self._man(post)
         await self._all_ready()
 
-    async def strike(self, strike: Strike) -> bool:
-        """Do it to somebody, who runs a job if anybody does. False: nobody could be hit with another left to go on."""
+    async def can_spare(self, strike: Strike) -> list[WorkerProcess]:
+        """Whom it may be done to now: nobody, unless another one is left to go on."""
         ready = await self._ready()
         fit = [worker for worker in self._workers if not worker.is_hurt and worker.name in ready and worker.lives]
-        hit = [worker for worker in fit if worker.post.lines or strike.blow is not Blow.CUT]
-        busy = [worker for worker in hit if self._jobs_of(worker)]
-        if busy or strike.blow is Blow.JOB:
-            hit = busy
-        if not hit or (len(fit) < 2 and strike.blow is not Blow.JOB):
+        if len(fit) < 2 and strike.blow is not Blow.JOB:
+            return []
+        return [worker for worker in fit if worker.post.lines or strike.blow is not Blow.CUT]
+
+    async def strike(self, strike: Strike) -> bool:
+        """Do it to somebody, who runs a job if anybody does.
+
+        Returns:
+            False: nobody can be spared; or nobody runs a job, or stores a result, that was to be hit.
+        """
+        fit = await self.can_spare(strike)
+        busy = [worker for worker in fit if self._jobs_of(worker)]
+        hit = busy if busy or strike.blow is Blow.JOB else fit
+        if not hit:
             return False
         worker = hit[int(strike.lot * len(hit))]
         match strike.blow:
@@ -136,11 +153,13 @@ class Crew:
                 self._end(worker)
                 self._man(worker.post)
             case Blow.JOB:
-                for pid in self._jobs_of(worker)[:1]:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                if not self._kill_a_job_of(worker):
+                    return False
             case Blow.FREEZE:
                 self._later(self._freeze(worker, strike.seconds))
+            case Blow.LATE:
+                if not await self._freeze_while_it_stores(fit, strike):
+                    return False
             case Blow.DEPLOY:
                 self._later(self._deploy(worker))
             case Blow.CUT:
@@ -229,6 +248,14 @@ class Crew:
             return False
         return folder.is_relative_to(self._scratch) and ".processes" not in folder.parts
 
+    def _kill_a_job_of(self, worker: WorkerProcess) -> bool:
+        """False: it had just ended."""
+        for pid in self._jobs_of(worker):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return True
+        return False
+
     def _later(self, healing: Any) -> None:
         task = asyncio.create_task(healing)
         self._healing.add(task)
@@ -240,8 +267,66 @@ class Crew:
             await self._stop(worker)
             await self._clock.sleep(seconds)
         finally:
-            worker.process.send_signal(signal.SIGCONT)
-            worker.is_hurt = False
+            self._thaw(worker)
+
+    def _thaw(self, worker: WorkerProcess) -> None:
+        worker.process.send_signal(signal.SIGCONT)
+        worker.is_hurt = False
+
+    async def _freeze_while_it_stores(self, fit: Sequence[WorkerProcess], strike: Strike) -> bool:
+        """Wait for a job of theirs whose code comes to its end, and stop its worker before the ledger has the answer.
+
+        The lot says after which of its files: early ones leave an upload to be gone on with, the last one an answer.
+        """
+        by_name = {worker.name: worker for worker in fit}
+        files = 1 + int(strike.lot * len(NAMES))
+        seen = len(self._sight.done())
+        until_ms = self._clock.boot_ms() + strike.patience_s * 1000
+        async with self._sight.watching():
+            while self._clock.boot_ms() < until_ms:
+                done = self._sight.done()
+                for note in done[seen:]:
+                    target = self._sight.running.get((note.number, note.attempt))
+                    worker = by_name.get(target.worker) if target is not None else None
+                    if target is None or worker is None:
+                        continue
+                    if await self._caught(worker, target, files):
+                        self._later(self._hold(worker, target, strike.seconds))
+                        return True
+                    files = 1  # that was too late
+                seen = len(done)
+                await self._clock.sleep(AIM_LOOK_S)
+        return False
+
+    async def _caught(self, worker: WorkerProcess, target: Target, files: int) -> bool:
+        """Frozen with so many files stored, and the job still its own."""
+        until_ms = self._clock.boot_ms() + STORES_WITHIN_S * 1000
+        while await self._sight.stored(target) < files:
+            if self._clock.boot_ms() > until_ms:
+                return False
+        worker.is_hurt = True
+        await self._stop(worker)
+        await self._clock.sleep(ON_ITS_WAY_S)
+        if await self._still_holds(target):
+            return True
+        self._thaw(worker)
+        return False
+
+    async def _hold(self, worker: WorkerProcess, target: Target, seconds: float) -> None:
+        """Until somebody else has the job, or it has ended: then its own end comes late."""
+        try:
+            await self._clock.sleep(seconds)
+            until_ms = self._clock.boot_ms() + HELD_S_MAX * 1000
+            while self._clock.boot_ms() < until_ms and await self._still_holds(target):
+                await self._clock.sleep(LOOK_EVERY_S)
+        finally:
+            self._thaw(worker)
+
+    async def _still_holds(self, target: Target) -> bool:
+        try:
+            return await self._sight.holds(target)
+        except LedgerUnavailable:
+            return True
 
     async def _stop(self, worker: WorkerProcess) -> None:
         """Once it does not have the turn to write; whoever else has it passes it on within a moment."""

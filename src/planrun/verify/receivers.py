@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from planrun.core.errors import TransportUnavailable
-from planrun.verify.observer import Copy
+from planrun.verify.story import Copy
 from planrun.wiring.probing import Listener
 
 

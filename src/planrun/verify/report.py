@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from planrun.core.life import Outcome
+from planrun.core.life import Outcome, State
 from planrun.verify.observer import Count, Wrong
 from planrun.verify.plan import Blow
 
@@ -15,6 +15,7 @@ DONE = {
     Blow.KILL: "workers killed (SIGKILL)",
     Blow.JOB: "job processes killed alone",
     Blow.FREEZE: "workers frozen past their lease",
+    Blow.LATE: "workers frozen while storing a result",
     Blow.DEPLOY: "workers replaced (SIGTERM)",
     Blow.CUT: "workers cut off the network",
 }
@@ -40,6 +41,15 @@ BROKEN = {
 }
 
 
+def never_done(done: Mapping[str, int], count: Count) -> Iterator[str]:
+    """What the run was there for and did not come to."""
+    for blow, words in DONE.items():
+        if done.get(blow.value) == 0:
+            yield f"{words}: it never came to that; a longer run may (--minutes)"
+    if not count.late_files:
+        yield "late files: no attempt that lost its job had stored anything, so nothing could be read by mistake"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Attributes:
@@ -48,7 +58,7 @@ class Report:
     done: How often each fault happened.
     canceled: How many jobs were told to end early.
     tells: Whether messages were asked for.
-    not_tried: What this installation, or this caller, could not be asked to do, and why.
+    not_tried: What this installation, or this caller, could not be asked to do, or the run did not come to, and why.
     wrongs: Everything that must not be; empty: all held.
     folder: What was kept; empty: nothing.
     """
@@ -71,21 +81,33 @@ class Report:
     folder: str
 
     @property
+    def untested(self) -> str:
+        """Why it says nothing that nothing is wrong; empty: it does."""
+        if not sum(self.done.values()):
+            return "no fault happened"
+        if not self.count.takeovers:
+            return "no job was taken over from a worker that was hit"
+        return "" if self.count.ended.get(State.FINISHED) else "no job finished"
+
+    @property
     def held(self) -> bool:
-        return not self.wrongs
+        return not self.wrongs and not self.untested
 
     @property
     def verdict(self) -> str:
         """One line."""
         count = self.count
-        if not self.held:
+        if self.wrongs:
             return (
                 f"BROKEN: {count.lost} lost, {count.doubled} doubled, {count.overwritten} overwritten, "
                 f"{count.wrong} otherwise wrong, of {count.jobs} jobs"
             )
+        if self.untested:
+            return f"nothing was tested: {self.untested}; give it more time or jobs (--minutes, --jobs)"
+        gave_up = f", {count.gave_up} of them given up after too many faults" if count.gave_up else ""
         return (
             f"held: {count.jobs} jobs were started {count.starts} times under {sum(self.done.values())} faults, and "
-            f"each ended once; nothing lost, doubled or overwritten"
+            f"each ended once{gave_up}; nothing lost, doubled or overwritten"
         )
 
     def what_was_done(self) -> Iterator[tuple[str, str]]:
@@ -108,10 +130,15 @@ class Report:
         yield "ended", ", ".join(f"{number} {end}" for end, number in count.ended.items())
         yield "starts", f"{count.starts}, as the jobs noted themselves; {count.takeovers} of them after an earlier one"
         yield "attempts", ", ".join(f"{number} {OUTCOMES[Outcome(end)]}" for end, number in count.outcomes.items())
+        yield "answers", f"{count.told} told to {count.asked} who waited"
         yield "results", f"{count.results} files read when they were announced, and again at the end"
+        read = f"{count.late_read} of them named in an answer" if count.late_read else "no answer names one"
+        late = f"{count.late_files}, stored by {count.late_attempts} attempts that lost their job; {read}"
+        yield "late files", late if count.late_files else "none"
         if self.tells:
-            copies = f"; {count.repeats} came again, equal" if count.repeats else ""
-            yield "messages", f"{count.messages}, one for each job{copies}"
+            each = "one for each job" if count.messages == count.jobs else f"of {count.jobs} that were owed"
+            copies = f"; {count.repeats} came again" if count.repeats else ""
+            yield "messages", f"{count.messages}, {each}{copies}"
         for what, means in BROKEN.items():
             yield what, f"{getattr(count, what)} {means}"
 

@@ -16,9 +16,10 @@ from planrun.core.errors import LedgerUnavailable, PlanrunError, StorageError, W
 from planrun.core.life import State
 from planrun.storage.contract import Store
 from planrun.verify.crew import Crew
-from planrun.verify.kinds import KIND
-from planrun.verify.observer import Story
-from planrun.verify.plan import Ask, Plan, Way
+from planrun.verify.kinds import KIND, STARTS
+from planrun.verify.observer import wrongs_so_far
+from planrun.verify.plan import ATTEMPTS_MAX, Ask, Plan, Way
+from planrun.verify.story import Story, read_notes
 
 T = TypeVar("T")
 
@@ -26,7 +27,9 @@ WHO = "planrun verify"
 OPEN_MAX = 24  # jobs that are under way at once
 ENDS_WITHIN_S = 90.0  # a job, once nothing happens any more
 AGAIN_S = 0.5
+LOOK_EVERY_S = 0.1
 TRIES = 20
+SAY_EVERY_S = 60.0
 
 _log = logging.getLogger("planrun.verify")
 
@@ -44,14 +47,16 @@ class Run:
         *,
         name: str,
         namespace: str,
-        starts: Path,
+        notes: Path,
+        say: Callable[[str], None],
         subscribers: Sequence[str] = (),
     ) -> None:
         """
         Args:
             clients: At least two.
             name: Of this run alone: keys and request ids begin with it.
-            starts: Where the jobs note their starts.
+            notes: Folder in which the jobs note their starts and ends.
+            say: Tells people, now and then, how far it is.
             subscribers: Routes that get each answer.
         """
         self._plan = plan
@@ -61,26 +66,35 @@ class Run:
         self._clock = clock
         self._name = name
         self._namespace = namespace
-        self._starts = starts
+        self._notes = notes
+        self._say = say
         self._subscribers = subscribers
         self._open = asyncio.Semaphore(OPEN_MAX)
         self._began_ms = 0
-        self.stories = [Story(ask, owes_message=bool(subscribers)) for ask in plan.asks]
+        self.stories = [Story(ask, namespace, owes_message=bool(subscribers)) for ask in plan.asks]
 
     async def carry_out(self) -> None:
         """Until every job has ended, or has had the time to."""
         self._began_ms = self._clock.boot_ms()
         jobs = [asyncio.create_task(self._follow(story)) for story in self.stories]
+        saying = asyncio.create_task(self._say_how_far())
         try:
             await self._storm()
             await self._crew.calm()
             await asyncio.gather(*jobs)
         finally:
-            for job in jobs:
-                job.cancel()
-            await asyncio.gather(*jobs, return_exceptions=True)
+            for task in (*jobs, saying):
+                task.cancel()
+            await asyncio.gather(*jobs, saying, return_exceptions=True)
+
+    async def look_back(self) -> None:
+        """Once nothing happens any more: what the store holds by now, and what the ledger says of the attempts."""
         for story in self.stories:
-            await self._look_back(story)
+            if story.answer is not None:
+                await self._read(story, story.answer)
+            for job_id in sorted(story.job_ids):
+                story.attempts += await self._patiently(partial(self._clients[0].attempts, job_id))
+                story.stored |= await self._from_store(partial(_keys, self._store, f"{self._namespace}/jobs/{job_id}/"))
 
     async def cancel_open(self) -> None:
         """Leave nothing behind that would still want to run: the namespace is this run's alone."""
@@ -94,9 +108,23 @@ class Run:
     async def _storm(self) -> None:
         for strike in self._plan.strikes:
             await self._at(strike.at_s)
-            while not await self._crew.strike(strike) and self._now_s() < self._plan.storm_s:
-                await self._clock.sleep(AGAIN_S)
+            while self._now_s() < self._plan.storm_s and not await self._crew.can_spare(strike):
+                await self._clock.sleep(LOOK_EVERY_S)  # what holds the others will pass
+            until_s = min(self._now_s() + strike.patience_s, self._plan.storm_s)
+            while self._now_s() < until_s and not await self._crew.strike(strike):
+                await self._clock.sleep(LOOK_EVERY_S)
         await self._at(self._plan.storm_s)
+
+    async def _say_how_far(self) -> None:
+        while True:
+            await self._clock.sleep(SAY_EVERY_S)
+            wrongs = wrongs_so_far(self.stories, read_notes(self._notes / STARTS))
+            handed_in = sum(bool(story.job_ids) for story in self.stories)
+            ended = sum(story.is_over for story in self.stories)
+            self._say(
+                f"{self._now_s() / 60:.0f} min: {handed_in} of {len(self.stories)} jobs handed in, {ended} have ended, "
+                f"{sum(self._crew.done.values())} faults, {len(wrongs) or 'nothing'} wrong so far"
+            )
 
     async def _follow(self, story: Story) -> None:
         """One job, from handing it in to its answer, as several clients see it."""
@@ -106,6 +134,7 @@ class Run:
             story.job_ids |= {handle.id for handle in handles}
             story.submits += len(handles)
             canceling = asyncio.create_task(self._cancel(story.ask, handles[0]))
+            story.asked += len(self._clients)
             waiting = [self._wait(client, handles[n % len(handles)].id) for n, client in enumerate(self._clients)]
             for told in asyncio.as_completed(waiting):
                 answer = await told
@@ -114,6 +143,7 @@ class Run:
             await canceling
             if story.ask.way is Way.KEYED and story.answer is not None and story.answer.ok:
                 await self._ask_again(story)
+            story.is_over = True
 
     def _submits(self, story: Story) -> list[Awaitable[AsyncJobHandle]]:
         ask = story.ask
@@ -129,11 +159,11 @@ class Run:
                 "seconds": ask.seconds,
                 "bytes": ask.bytes,
                 "refuses": ask.refuses,
-                "starts": str(self._starts),
+                "notes": str(self._notes),
             },
             key=f"{self._name}/{ask.number}" if ask.way is Way.KEYED else None,
             request_id=f"{self._name}-{ask.number}{asker and f'-{asker}'}",
-            max_attempts=20,  # its own process is killed more often here than anywhere else
+            max_attempts=ATTEMPTS_MAX,
             subscribers=self._subscribers,
             who=WHO,
         )
@@ -143,6 +173,7 @@ class Run:
         handle = await self._submit(self._clients[-1], story.ask, "late")
         story.job_ids.add(handle.id)
         story.submits += 1
+        story.asked += 1
         answer = await self._wait(self._clients[-1], handle.id)
         if answer is not None:
             story.told.append(answer)
@@ -168,12 +199,12 @@ class Run:
 
     async def _read(self, story: Story, answer: Answer) -> None:
         for output in answer.outputs.values():
-            story.saw_bytes(output.key, await self._bytes(output.key))
+            story.saw_bytes(output.key, await self._from_store(partial(self._store.read, output.key)))
 
-    async def _bytes(self, key: str) -> bytes | None:
+    async def _from_store(self, verb: Callable[[], T]) -> T:
         for _ in range(TRIES):
             try:
-                return await asyncio.to_thread(self._store.read, key)
+                return await asyncio.to_thread(verb)
             except StorageError as error:
                 said = error
                 await self._clock.sleep(AGAIN_S)
@@ -183,14 +214,6 @@ class Run:
         if ask.cancel_after_s is not None:
             await self._clock.sleep(ask.cancel_after_s)
             await self._patiently(partial(handle.cancel, who=WHO, why="as planned"))
-
-    async def _look_back(self, story: Story) -> None:
-        """At the end: what the store holds by now, and how the ledger says that the attempts ended."""
-        if story.answer is not None:
-            await self._read(story, story.answer)
-        for job_id in sorted(story.job_ids):
-            attempts = await self._patiently(partial(self._clients[0].attempts, job_id))
-            story.outcomes += [str(attempt.outcome) for attempt in attempts if attempt.outcome is not None]
 
     async def _patiently(self, verb: Callable[[], Awaitable[T]]) -> T:
         for _ in range(TRIES):
@@ -206,3 +229,7 @@ class Run:
 
     def _now_s(self) -> float:
         return (self._clock.boot_ms() - self._began_ms) / 1000
+
+
+def _keys(store: Store, prefix: str) -> set[str]:
+    return set(store.keys(prefix))

@@ -3,7 +3,7 @@
 UPDATE outbox
    SET not_before_ms = 0
  WHERE msg_id >= 'result:' || :job_id || ':' AND msg_id < 'result:' || :job_id || char(59)
-   AND confirmed = 0 AND tries = 0
+   AND tries = 0
    AND NOT EXISTS (SELECT 1 FROM outbox AS p
                     WHERE p.msg_id >= 'result:' || :job_id || ':publish:' AND p.msg_id < 'result:' || :job_id || ':publish' || char(59)
                       AND p.confirmed = 0);
