@@ -8,6 +8,7 @@ from urllib.request import urlopen
 import pytest
 
 from planrun.cli.exits import Exit
+from planrun.sim.lab.settings import Choice, Preset, link_of
 from tests.e2e.test_cli import Planrun, folder, planrun, started, strict_json
 
 __all__ = ["folder", "planrun"]
@@ -42,6 +43,35 @@ def test_what_is_out_of_bounds_is_named(planrun: Planrun) -> None:
 
     assert (status, out) == (Exit.USAGE, "")
     assert err.startswith("planrun: --lease-s: expected") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (["crash", "--at-s", "1"], "--at-s would change nothing, for the moment is settle: leave it out, or say --mom"),
+        (["--fault", "none", "--for-s", "3"], "--for-s would change nothing, for nothing goes wrong: "),
+        (["crash", "--fencing", "on"], "--fencing would change nothing, for each attempt has a key of its own: "),
+        (["crash", "--at-s", "1", "--serve"], "--at-s would change nothing"),
+        (["--lease-s", "8.55"], "--lease-s: the lab counts in tenths of a second"),
+        (["--listen", "127.0.0.1:0"], "--listen says where the page is: leave it out, or give --serve, too"),
+        (["--serve", "--json"], "--json prints a run, and --serve shows one on a page"),
+    ],
+)
+def test_what_would_not_be_followed_is_refused(planrun: Planrun, tokens: list[str], words: str) -> None:
+    status, out, err = planrun("lab", *tokens)
+
+    assert (status, out) == (Exit.USAGE, "")
+    assert err.startswith(f"planrun: {words}") and err.count("\n") == 1
+
+
+def test_the_page_begins_with_the_run_that_was_asked_for() -> None:
+    with started("lab", "crash", "--lease-s", "8", "--serve", "--listen", "127.0.0.1:0") as lab:
+        assert lab.stderr is not None
+        address = lab.stderr.readline().split()[2].rstrip(",")
+        with urlopen(address, timeout=20) as reply:
+            assert reply.status == 200
+
+    assert address.partition("?")[2] == link_of(Choice(preset=Preset.CRASH, lease_s=8).settings())
 
 
 def test_the_page_is_served_until_it_is_told_to_end() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from planrun.sim.lab.history import History, Lane, Tally, Tone, What
 from planrun.sim.lab.run import run
@@ -149,6 +150,22 @@ def test_who_renews_too_rarely_for_its_upload_begins_anew_until_the_picture_ends
 
     assert history.tally == Tally(starts=1, files=0, overwritten=0, refused=0, answers=0)
     assert "has not ended within this picture, for nobody keeps a lease of 1.2 s" in history.sentence
+
+
+@pytest.mark.parametrize(
+    ("settings", "other"),
+    [
+        (Settings(fault=Fault.NONE), {"moment": Moment.SETTLE, "at_s": 0.5, "for_s": 1.0}),
+        (PRESETS[Preset.CRASH], {"at_s": 0.5, "fencing": True}),
+        (PRESETS[Preset.BLIP], {"fencing": True}),
+    ],
+    ids=["nothing", "crash", "blip"],
+)
+def test_what_is_called_idle_changes_nothing(settings: Settings, other: dict[str, object]) -> None:
+    changed = msgspec.structs.replace(settings, **other)
+
+    assert settings.idle.keys() == other.keys()
+    assert msgspec.json.encode(run(changed).points) == msgspec.json.encode(run(settings).points)
 
 
 def test_equal_settings_are_equal_runs() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from urllib.parse import parse_qsl
 
 import msgspec
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from planrun.sim.lab.drawing import history_of
 from planrun.sim.lab.history import Bar, Fact, History, Lane, Tone, What
 from planrun.sim.lab.run import run
-from planrun.sim.lab.settings import PRESETS, Choice, Preset, Settings, Switch, command_of, link_of
+from planrun.sim.lab.settings import PRESETS, Choice, Fault, Moment, Preset, Settings, Switch, command_of, link_of
 from tests.sim.lab_claims import untrue
 from tests.sim.lab_facts import LEDGER, STORE, A, B, by_chance, fact, outrun, stalled
 
@@ -230,8 +232,46 @@ def test_what_lasts_is_drawn_from_the_facts() -> None:
 
 
 def test_a_choice_is_a_preset_with_something_else() -> None:
-    chosen = Choice(preset=Preset.CRASH, lease_s=12.34, fencing=Switch.ON).settings()
+    chosen = Choice(preset=Preset.CRASH, lease_s=12.34, fencing=Switch.ON, attempt_keys=Switch.OFF).settings()
 
     assert (chosen.lease_s, chosen.fencing, chosen.fault) == (12.3, True, PRESETS[Preset.CRASH].fault)
-    assert command_of(chosen) == "planrun lab crash --lease-s 12.3 --fencing on"
+    assert command_of(chosen) == "planrun lab crash --lease-s 12.3 --fencing on --attempt-keys off"
     assert "lease_s=12.3" in link_of(chosen) and "seed=1" in link_of(chosen)
+
+
+def test_what_changes_nothing_is_neither_in_the_command_nor_in_the_link() -> None:
+    plain = Choice(preset=Preset.CRASH).settings()
+    chosen = Choice(preset=Preset.CRASH, at_s=1, fencing=Switch.ON).settings()
+
+    assert (chosen, command_of(chosen)) == (plain, "planrun lab crash")
+    assert command_of(msgspec.structs.replace(plain, at_s=1.0, fencing=True)) == "planrun lab crash"
+    assert not {"at_s", "fencing"} & dict(parse_qsl(link_of(plain))).keys()
+    assert command_of(Choice(fault=Fault.NONE, moment=Moment.UPLOAD, at_s=9, for_s=3).settings()) == (
+        "planrun lab stalled --fault none"
+    )
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_command_and_the_link_are_the_same_run_and_every_word_of_them_counts(seed: int) -> None:
+    settings = drawn(random.Random(seed))
+    preset, *words = command_of(settings).removeprefix("planrun lab ").split()
+    told = {flag[2:].replace("-", "_"): word for flag, word in zip(words[::2], words[1::2], strict=True)}
+
+    for chosen in ({"preset": preset, **told}, dict(parse_qsl(link_of(settings)))):
+        assert msgspec.convert(chosen, Choice, strict=False).settings() == settings
+        assert not chosen.keys() & settings.idle.keys()
+
+
+def drawn(chance: random.Random) -> Settings:
+    """Of a choice with anything in it, whether it has an effect or not."""
+    return Choice(
+        preset=chance.choice([*Preset]),
+        seed=chance.randrange(9),
+        fault=chance.choice([None, *Fault]),
+        moment=chance.choice([None, *Moment]),
+        at_s=chance.choice([None, 1.5]),
+        for_s=chance.choice([None, 2.5]),
+        job_b_s=chance.choice([None, 0.1]),
+        fencing=chance.choice([None, *Switch]),
+        attempt_keys=chance.choice([None, *Switch]),
+    ).settings()

@@ -17,7 +17,7 @@ from planrun.cli.listening import LISTEN
 from planrun.cli.printing import print_json
 from planrun.cli.timeline import print_timeline
 from planrun.core.errors import Invalid
-from planrun.sim.lab.settings import Choice, Fault, Moment, Preset, Switch
+from planrun.sim.lab.settings import PRESETS, Choice, Fault, Moment, Preset, Settings, Switch, link_of
 
 PresetName = Annotated[
     Preset, Parameter(name="PRESET", help="What to start from; the options below are what is to be other than there.")
@@ -66,7 +66,7 @@ def lab(
     flags: LabFlags = LabFlags(),
     json: AsJson = False,
     serve: Flag = False,
-    listen: Annotated[str, Parameter(name="--listen")] = LISTEN,
+    listen: Annotated[str | None, Parameter(name="--listen", show_default=False)] = None,
 ) -> int:
     """See what happens to a job whose worker freezes, crashes or is cut off: planrun's own code, in virtual time.
 
@@ -78,21 +78,20 @@ def lab(
       planrun lab --serve
 
     Args:
-        serve: Show the page of the lab to a browser, until Ctrl-C. (planrun up and planrun orchestrator have it, too.)
-        listen: Where: HOST:PORT of this box.
+        serve: Show this run on the page of the lab, until Ctrl-C. (planrun up and planrun orchestrator have it, too.)
+        listen: Where, with --serve: HOST:PORT of this box; without it 127.0.0.1:8470.
     """
+    settings = _settings(preset, flags)
     if serve:
-        return _serve(listen)
-    told = {field.name: getattr(flags, field.name) for field in fields(flags)}
-    chosen = {name: value for name, value in told.items() if value is not None}
-    try:
-        choice = msgspec.convert({"preset": preset, **chosen}, Choice)
-    except msgspec.ValidationError as error:
-        raise Invalid(_in_words(str(error))) from None
+        if json:
+            raise Invalid("--json prints a run, and --serve shows one on a page: give one of them")
+        return _serve(LISTEN if listen is None else listen, settings)
+    if listen is not None:
+        raise Invalid("--listen says where the page is: leave it out, or give --serve, too")
 
     from planrun.sim.lab.run import run  # noqa: PLC0415 - only who runs it needs the simulator
 
-    history = run(choice.settings())
+    history = run(settings)
     if json:
         print_json(history)
     else:
@@ -100,20 +99,45 @@ def lab(
     return Exit.FINISHED
 
 
+def _settings(preset: Preset, flags: LabFlags) -> Settings:
+    """What the run is told.
+
+    Raises:
+        Invalid: An option is out of bounds, or would not be followed.
+    """
+    told = {field.name: getattr(flags, field.name) for field in fields(flags)}
+    chosen = {name: value for name, value in told.items() if value is not None}
+    try:
+        settings = msgspec.convert({"preset": preset, **chosen}, Choice).settings()
+    except msgspec.ValidationError as error:
+        raise Invalid(_in_words(str(error))) from None
+    for name, value in chosen.items():
+        if name in settings.idle:
+            raise Invalid(f"{_flag(name)} would change nothing, for {settings.idle[name]}")
+        if isinstance(value, float) and getattr(settings, name) != value:
+            raise Invalid(f"{_flag(name)}: the lab counts in tenths of a second; say {getattr(settings, name):g}")
+    return settings
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _in_words(error: str) -> str:
     """`Expected `float` >= 1.0 - at `$.lease_s`` with the option's name in front."""
     what, _, where = error.partition(" - at `$.")
-    return f"--{where.rstrip('`').replace('_', '-')}: {what[:1].lower()}{what[1:]}" if where else error
+    return f"{_flag(where.rstrip('`'))}: {what[:1].lower()}{what[1:]}" if where else error
 
 
-def _serve(listen: str) -> int:
+def _serve(listen: str, settings: Settings) -> int:
     """The page, beside an empty ledger that goes away with it."""
     from planrun.web.server import HttpServer, address_of, open_socket  # noqa: PLC0415 - not everybody has its packages
 
     listening = open_socket(listen, is_guarded=False, is_secure=False)
+    page = "lab" if settings == PRESETS[Preset.STALLED] else f"lab?{link_of(settings)}"  # which it begins with anyway
     with tempfile.TemporaryDirectory(prefix="planrun-lab-") as folder:
         server = HttpServer(f"sqlite:///{folder}/lab.db", listening, token="")
-        print(f"planrun lab: {address_of(listening)}lab, until Ctrl-C", file=sys.stderr, flush=True)
+        print(f"planrun lab: {address_of(listening)}{page}, until Ctrl-C", file=sys.stderr, flush=True)
         stops = {signal.SIGTERM, signal.SIGINT}
         signal.pthread_sigmask(signal.SIG_BLOCK, stops)
         server.start()

@@ -79,6 +79,18 @@ class Settings(Struct, kw_only=True):
         """Nobody keeps such a lease by renewing it so rarely."""
         return self.renew_every_s >= self.lease_s
 
+    @property
+    def idle(self) -> Mapping[str, str]:
+        """Fields that change nothing in this run: of each, why, and what to do about it."""
+        why = {}
+        if self.moment is not Moment.TIME:
+            why["at_s"] = f"the moment is {self.moment}: leave it out, or say --moment time"
+        if self.fault is Fault.NONE:
+            why |= dict.fromkeys(("moment", "at_s", "for_s"), "nothing goes wrong: leave it out, or say --fault")
+        if self.attempt_keys:
+            why["fencing"] = "each attempt has a key of its own: leave it out, or say --attempt-keys off"
+        return why
+
 
 class Preset(StrEnum):
     STALLED = "stalled"
@@ -107,7 +119,7 @@ PRESETS: Mapping[Preset, Settings] = {
 
 def link_of(settings: Settings) -> str:
     """The query that makes the same run, whatever the presets may be by then."""
-    return urlencode({name: _spelled(getattr(settings, name)) for name in Settings.__struct_fields__})
+    return urlencode({name: _spelled(getattr(settings, name)) for name in _telling(settings)})
 
 
 def command_of(settings: Settings) -> str:
@@ -119,12 +131,17 @@ def command_of(settings: Settings) -> str:
 
 def _differences(base: Settings, settings: Settings) -> list[str]:
     found = []
-    for name in Settings.__struct_fields__:
+    for name in _telling(settings):
         value = getattr(settings, name)
         if value != getattr(base, name):
             flag = name.replace("_", "-")
             found.append(f"--{flag} {_spelled(value)}")
     return found
+
+
+def _telling(settings: Settings) -> list[str]:
+    """The fields that the run hangs on."""
+    return [name for name in Settings.__struct_fields__ if name not in settings.idle]
 
 
 def _spelled(value: object) -> str:
@@ -173,10 +190,14 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     attempt_keys: Switch | None = None
 
     def settings(self) -> Settings:
-        """The preset's, with what was chosen instead. Times in tenths of a second."""
-        told = {name: getattr(self, name) for name in Settings.__struct_fields__}
-        chosen = {name: _understood(value) for name, value in told.items() if value is not None}
-        return msgspec.structs.replace(PRESETS[self.preset], **chosen)
+        """The preset's, with what was chosen instead. Times in tenths of a second.
+
+        What is idle is as by default: equal runs have equal settings.
+        """
+        fields = {name: getattr(self, name) for name in Settings.__struct_fields__}
+        chosen = {name: _understood(value) for name, value in fields.items() if value is not None}
+        told = msgspec.structs.replace(PRESETS[self.preset], **chosen)
+        return msgspec.structs.replace(told, **{name: getattr(Settings(), name) for name in told.idle})
 
 
 def _understood(value: object) -> object:
