@@ -2,8 +2,8 @@
  *
  * A lease may end at any moment here, so that no clock, pause or partition can matter. Messages get lost and
  * come twice, replies get lost, processes die between any two steps. Each `atomic` block is one transaction
- * of the ledger, or one step on something else. The guards bear the names of the statements in
- * src/planrun/ledger/sql/sqlite that carry them: `tests/models` holds the two together.
+ * of the ledger, or one step on something else. Whatever moves the job bears the name of its statement in
+ * src/planrun/ledger/sql/sqlite, and may_x is the fence of statement x: tests/tidy/test_models.py compares the two.
  *
  *   S1  a job ends once                      S2  everybody hears the same answer
  *   S3  what was announced is in the store   S4  an attempt is granted once
@@ -24,6 +24,9 @@
 #define LOST    0           /* offers that get lost                                                */
 #endif
 #define HANDBACKS 1
+#if defined(RESTORE) && !defined(WITHOUT_MANIFEST)
+#define MANIFEST
+#endif
 #ifdef RESTORE
 #define TOKENS (2 * BUDGET + 1)
 #else
@@ -73,11 +76,17 @@ bool alive[TOKENS + 2];     /* ghost: a living process works under this token   
 #endif
 #ifdef RESTORE
 byte manifest = 0;          /* in the store: written once, before the first answer                 */
+bool closing = false;       /* ended, and not known yet to be what the manifest says               */
 byte highest_token = 0;     /* what a generation in the token amounts to                           */
-mtype old_state; byte old_attempt, old_spent, old_token, old_holder, old_winner, old_ends, old_answer; bool old_confirmed;
+bool old_closing; mtype old_state; byte old_attempt, old_spent, old_token, old_holder, old_winner, old_ends, old_answer; bool old_confirmed;
 #endif
 
 #define ENDED (state == finished || state == failed || state == canceled)
+#ifdef MANIFEST
+#define CLOSING closing
+#else
+#define CLOSING false
+#endif
 #define IS_STORED (heard == 0 || heard >= CANCELED || stored(heard))
 
 inline check() { assert(ends <= 1); assert(answers <= 1); assert(IS_STORED); assert(acts <= 1) }
@@ -93,92 +102,132 @@ inline hear(what) {                                /* the subscriber gets a mess
   fi; check()
 }
 
-inline end_job(how, what) {                        /* end_running, end_queued: result and messages */
-  state = how; ends++; holder = 0; answer = what; confirmed = false; check()
+/* The fences, clause by clause. */
+#ifdef WITHOUT_GRANT_FENCE
+#define may_grant(a) (!ENDED)
+#else
+#define may_grant(a) (state == queued && attempt == a)
+#endif
+#ifdef WITHOUT_REQUEUE_FENCE
+#define may_requeue(a, t) (spent < BUDGET)
+#else
+#define may_requeue(a, t) (state == running && attempt == a && holder == t && spent < BUDGET)
+#endif
+#ifdef WITHOUT_SETTLE_FENCE
+#define may_end_running(a, t) (true)
+#else
+#define may_end_running(a, t) (state == running && attempt == a && holder == t)
+#endif
+#ifdef WITHOUT_CANCEL_FENCE
+#define may_end_queued(a) (true)
+#else
+#define may_end_queued(a) (state == queued && attempt == a)
+#endif
+#define may_end_elsewhere(a) (!ENDED && attempt == a)
+#define may_adopt_end(a) (closing && attempt == a)
+
+inline end_job(to, owed) {                         /* with its result, and the messages it owes    */
+  state = to; ends++; holder = 0; answer = owed; confirmed = false;
+#ifdef MANIFEST
+  closing = true;
+#endif
+  check()
 }
 
-inline requeue() {                                 /* requeue, or the end of a budget              */
+inline grant(a, t) {
   if
-  :: spent >= BUDGET -> end_job(failed, EXHAUSTED)
-  :: else -> state = queued; holder = 0;
-#ifndef WITHOUT_NEXT_ATTEMPT
-     attempt++
+  :: may_grant(a) && last_token < TOKENS -> state = running; last_token++; t = last_token; holder = t; lives(t, 1);
+#ifdef RESTORE
+     if :: last_token > highest_token -> highest_token = last_token :: else fi;
 #endif
+     granted[a]++; spent++;
+#ifndef WITHOUT_S4
+     assert(granted[a] <= 1)
+#endif
+  :: else -> t = 0
   fi
 }
 
-#ifdef WITHOUT_SETTLE_FENCE
-#define SETTLES(t) (true)
-#else
-#define SETTLES(t) (state == running && holder == t)
+inline end_running(a, t, how, what) { if :: may_end_running(a, t) -> end_job(how, what) :: else fi }
+
+inline end_queued(a, how, what) { if :: may_end_queued(a) -> end_job(how, what) :: else fi }
+
+inline requeue(a, t) {                             /* or the end of a budget                       */
+  if
+  :: may_requeue(a, t) -> state = queued; holder = 0;
+#ifndef WITHOUT_NEXT_ATTEMPT
+     attempt++
 #endif
-#ifdef WITHOUT_GRANT_FENCE
-#define GRANTS(a) (!ENDED)
-#else
-#define GRANTS(a) (state == queued && attempt == a)
+  :: else -> if :: may_end_running(a, t) && spent >= BUDGET -> end_job(failed, EXHAUSTED) :: else fi
+  fi
+}
+
+#ifdef MANIFEST
+inline end_elsewhere(a) {
+  if :: may_end_elsewhere(a) -> state = canceled; ends++; holder = 0; confirmed = false; closing = true; check() :: else fi
+}
+
+inline adopt_end(a) {
+  if
+  :: may_adopt_end(a) -> answer = manifest; closing = false; winner = 0;
+     if
+     :: manifest < CANCELED -> state = finished; winner = manifest
+     :: manifest == CANCELED -> state = canceled
+     :: else -> state = failed
+     fi
+  :: else
+  fi
+}
 #endif
 
 inline crash(t) { crashes--; lives(t, 0) }
 
+#define rest tried = 0; token = 0; asked_again = false; goto next
+
 proctype Worker() {
-  byte a, t; bool asked_again;
+  byte tried, token; bool asked_again;
   end: do
-  :: offers ? a;
+  :: offers ? tried;
 #ifdef ACK_BEFORE_GRANT
-     atomic { if :: crashes > 0 -> crashes--; a = 0; goto next :: true fi };
+     atomic { if :: crashes > 0 -> crashes--; rest :: true fi };
 #endif
-     atomic {                                      /* GRANT                                        */
-       if
-       :: GRANTS(a) && last_token < TOKENS ->
-          state = running; last_token++; t = last_token; holder = t; lives(t, 1);
-#ifdef RESTORE
-          if :: last_token > highest_token -> highest_token = last_token :: else fi;
-#endif
-          granted[a]++; spent++;
-#ifndef WITHOUT_S4
-          assert(granted[a] <= 1)
-#endif
-       :: else -> t = 0
-       fi
-     };
+     atomic { grant(tried, token) };
 #ifndef ACK_BEFORE_GRANT
      atomic {                                      /* ACKNOWLEDGE, or die before: it comes again   */
        if
-       :: crashes > 0 -> crash(t); if :: nfull(offers) -> offers ! a :: full(offers) fi; a = 0; t = 0; goto next
-       :: true -> if :: repeats > 0 && nfull(offers) -> repeats--; offers ! a :: true fi
-       fi; a = 0
+       :: crashes > 0 -> crash(token); if :: nfull(offers) -> offers ! tried :: full(offers) fi; rest
+       :: true -> if :: repeats > 0 && nfull(offers) -> repeats--; offers ! tried :: true fi
+       fi
      };
 #endif
-     if :: t == 0 -> goto next :: else fi;
+     if :: atomic { token == 0 -> rest } :: else fi;
      if                                            /* RUN                                          */
      :: true
-     :: atomic { crashes > 0 -> crash(t); t = 0; goto next }
-     :: atomic { handbacks > 0 -> handbacks--; lives(t, 0);
-          if :: state == running && holder == t -> spent--; requeue() :: else fi; t = 0; goto next }
-     :: atomic { lives(t, 0);                      /*   transient                                  */
-          if :: state == running && holder == t -> requeue() :: else fi; t = 0; goto next }
-     :: atomic { lives(t, 0);                      /*   permanent                                  */
-          if :: state == running && holder == t -> end_job(failed, PERMANENT) :: else fi; t = 0; goto next }
+     :: atomic { crashes > 0 -> crash(token); rest }
+     :: atomic { handbacks > 0 -> handbacks--; lives(token, 0);
+          if :: may_end_running(tried, token) -> spent--; requeue(tried, token) :: else fi; rest }
+     :: atomic { lives(token, 0); requeue(tried, token); rest }                         /* transient */
+     :: atomic { lives(token, 0); end_running(tried, token, failed, PERMANENT); rest }  /* permanent */
      fi;
 #ifndef WITHOUT_FENCE_CHECK
-     atomic { if :: state == running && holder == t :: else -> lives(t, 0); t = 0; goto next fi };
+     atomic { if :: state == running && holder == token :: else -> lives(token, 0); rest fi };
 #endif
 #ifndef SETTLE_BEFORE_UPLOAD
-     if :: true :: atomic { crashes > 0 -> crash(t); t = 0; goto next } fi;
+     if :: true :: atomic { crashes > 0 -> crash(token); rest } fi;
 #ifdef WITHOUT_ATTEMPT_KEYS
-     atomic { object = t; check() };               /* UPLOAD ends, whenever that is                */
+     atomic { object = token; check() };           /* UPLOAD ends, whenever that is                */
 #else
-     object[t] = true;
+     object[token] = true;
 #endif
 #endif
 #ifdef ANNOUNCE_BEFORE_SETTLE
-     atomic { hear(t) };
+     atomic { hear(token) };
 #endif
-     if :: true :: atomic { crashes > 0 -> crash(t); t = 0; goto next } fi;
+     if :: true :: atomic { crashes > 0 -> crash(token); rest } fi;
 settle:
      atomic {                                      /* SETTLE                                       */
        if
-       :: SETTLES(t) -> end_job(finished, t); winner = t;
+       :: may_end_running(tried, token) -> end_running(tried, token, finished, token); winner = token;
 #ifdef WITHOUT_OUTBOX
           answer = 0;
 #endif
@@ -187,28 +236,28 @@ settle:
           :: true -> goto won
           fi
 #if !defined(WITHOUT_REPEATED_SETTLE) && !defined(WITHOUT_SETTLE_FENCE)
-       :: !SETTLES(t) && winner == t -> goto won   /*   the same answer again                      */
-       :: !SETTLES(t) && winner != t -> goto refused
+       :: !may_end_running(tried, token) && winner == token -> goto won  /* the same answer again */
+       :: !may_end_running(tried, token) && winner != token -> goto refused
 #else
-       :: !SETTLES(t) -> goto refused
+       :: !may_end_running(tried, token) -> goto refused
 #endif
        fi
      };
 won: skip;
 #ifdef SETTLE_BEFORE_UPLOAD
-     if :: true :: atomic { crashes > 0 -> crash(t); t = 0; asked_again = false; goto next } fi;
-     object[t] = true;
+     if :: true :: atomic { crashes > 0 -> crash(token); rest } fi;
+     object[token] = true;
 #endif
 #ifdef WITHOUT_OUTBOX
-     if :: true -> atomic { hear(t); confirmed = true } :: atomic { crashes > 0 -> crashes-- } fi;
+     if :: true -> atomic { hear(token); confirmed = true } :: atomic { crashes > 0 -> crashes-- } fi;
 #endif
-     atomic { lives(t, 0); t = 0; asked_again = false; goto next };
+     atomic { lives(token, 0); rest };
 refused:
-     atomic { lives(t, 0);
+     atomic { lives(token, 0);
 #ifdef LOSER_DELETES
-       object[t] = false; check();
+       object[token] = false; check();
 #endif
-       t = 0; asked_again = false };
+       rest };
 next: skip
   od
 }
@@ -231,10 +280,10 @@ proctype Sweeper() {                               /* expire                    
 #ifdef WITHOUT_SWEEPER
   :: false
 #elif defined(LIVE)
-  :: atomic { state == running && holder != 0 && !alive[holder] -> requeue() }
-  :: atomic { state == running && holder != 0 && alive[holder] && hasty > 0 -> hasty--; requeue() }
+  :: atomic { state == running && holder != 0 && !alive[holder] -> requeue(attempt, holder) }
+  :: atomic { state == running && holder != 0 && alive[holder] && hasty > 0 -> hasty--; requeue(attempt, holder) }
 #else
-  :: atomic { state == running && holder != 0 -> requeue() }
+  :: atomic { state == running && holder != 0 -> requeue(attempt, holder) }
 #endif
   od
 }
@@ -244,12 +293,10 @@ proctype Publisher() {
   :: false
 #ifndef WITHOUT_OUTBOX
 #ifdef MANIFEST                                    /* written once; what stands there is adopted   */
-  :: atomic { answer != 0 && !confirmed && manifest != answer ->
-       if
-       :: manifest == 0 -> manifest = answer
-       :: else -> answer = manifest; if :: manifest < CANCELED -> winner = manifest; state = finished :: else -> winner = 0 fi
-       fi }
-  :: atomic { answer != 0 && !confirmed && manifest == answer -> hear(answer);
+  :: atomic { closing && manifest == 0 -> manifest = answer }
+  :: atomic { closing && manifest == answer -> closing = false }
+  :: atomic { closing && manifest != 0 && manifest != answer -> adopt_end(attempt) }
+  :: atomic { answer != 0 && !confirmed && !closing -> hear(answer);
 #else
   :: atomic { answer != 0 && !confirmed -> hear(answer);
 #endif
@@ -261,30 +308,28 @@ proctype Publisher() {
 #ifdef RESTORE
 proctype Restore() {                               /* an older copy of the ledger comes back, once */
   atomic { old_state = state; old_attempt = attempt; old_spent = spent; old_token = last_token; old_holder = holder;
-    old_winner = winner; old_ends = ends; old_answer = answer; old_confirmed = confirmed };
+    old_winner = winner; old_ends = ends; old_answer = answer; old_confirmed = confirmed; old_closing = closing };
   atomic { state = old_state; attempt = old_attempt; spent = old_spent; holder = old_holder; winner = old_winner;
-    ends = old_ends; answer = old_answer; confirmed = old_confirmed;
-#ifdef GENERATION
-    last_token = highest_token
-#else
+    ends = old_ends; answer = old_answer; confirmed = old_confirmed; closing = old_closing;
+#ifdef WITHOUT_GENERATION
     last_token = old_token
+#else
+    last_token = highest_token
 #endif
 #ifdef MANIFEST
-    ; if
-      :: manifest != 0 -> ends = 1; holder = 0; answer = manifest; confirmed = false;
-         if
-         :: manifest < CANCELED -> state = finished; winner = manifest
-         :: manifest == CANCELED -> state = canceled
-         :: else -> state = failed
-         fi
-      :: else
-      fi
+    ; if :: manifest != 0 -> end_elsewhere(attempt); adopt_end(attempt) :: else fi
 #endif
   }
 }
 #endif
 
-proctype Canceler() { if :: atomic { !ENDED -> end_job(canceled, CANCELED) } :: true fi }
+proctype Canceler() {
+  if
+  :: atomic { state != running -> end_queued(attempt, canceled, CANCELED) }
+  :: atomic { state == running -> end_running(attempt, holder, canceled, CANCELED) }
+  :: true
+  fi
+}
 
 #ifndef WITHOUT_ATTEMPT_KEYS
 proctype Collector() {
@@ -293,12 +338,10 @@ proctype Collector() {
   end: do :: atomic { last_token > 0 ->
     for (t : 1 .. last_token) { if :: t != winner && t != holder -> object[t] = false :: else fi }; t = 0; check() } od
 #else
-  end: atomic { ENDED ->
+  end: atomic { ENDED && !CLOSING ->
     for (t : 1 .. TOKENS) {
 #ifdef WITHOUT_WINNER_KEPT
       object[t] = false
-#elif defined(MANIFEST)
-      if :: t != winner && manifest != 0 && t != manifest -> object[t] = false :: else fi
 #else
       if :: t != winner -> object[t] = false :: else fi
 #endif

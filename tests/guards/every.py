@@ -5,9 +5,11 @@ from __future__ import annotations
 from .admission import ADMISSION
 from .afar import AFAR
 from .answers import ANSWERS
+from .attempts import ATTEMPT, KEEPER, SUPERVISOR
 from .doors import DOORS
 from .fences import CLAUSES, SECOND_LINE
 from .fleet import FLEET
+from .isolation import ISOLATION
 from .recovery import RECOVERY
 from .retention import RETENTION
 from .rows import ROWS
@@ -18,6 +20,7 @@ from .stores import STORES
 from .sweeping import SWEEPING
 from .transport import TRANSPORT
 from .verify import VERIFY
+from .worker import CHECKPOINTS, RUN
 
 EVERY = [
     *CLAUSES,
@@ -38,4 +41,10 @@ EVERY = [
     *VERIFY,
     *ADMISSION,
     *SWEEPING,
+    *RUN,
+    *CHECKPOINTS,
+    *KEEPER,
+    *ATTEMPT,
+    *SUPERVISOR,
+    *ISOLATION,
 ]

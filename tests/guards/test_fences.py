@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -18,6 +19,17 @@ from .economy import WASTED
 from .every import EVERY
 from .fences import Fence
 
+DECISIONS = ast.If | ast.IfExp | ast.While | ast.Match | ast.Try | ast.comprehension
+GUARDED = ("worker/*.py", "orchestrator/*.py", "core/admission.py", "core/limits.py", "core/lease.py", "core/budget.py")
+EXEMPT = {
+    "orchestrator/archive.py": "what is lost there is seen by the guards of retention",
+    "orchestrator/changes.py": "hints: whoever misses one looks again by itself",
+    "orchestrator/counted.py": "numbers for people",
+    "orchestrator/fleet.py": "puts the parts of a fleet side by side",
+    "orchestrator/notices.py": "hints: whoever misses one asks",
+    "orchestrator/options.py": "what an orchestrator is told",
+    "orchestrator/watch.py": "hints: whoever misses one looks again by itself",
+}
 ROOT = Path(__file__).parents[2]
 LEASES = "tests/core/test_lease.py"
 RUN = """
@@ -36,6 +48,18 @@ def test_every_guard_stands_where_it_is_said_to_exactly_once() -> None:
     moved = [f"{guard.file}: {guard.name}" for guard in EVERY if texts[guard.file].count(guard.old) != 1]
 
     assert moved == [], "bring these up to date"
+
+
+def test_whatever_decides_something_for_a_worker_or_for_the_ledger_has_a_guard() -> None:
+    """A file without an `if` has no check; for any other, a guard, or the reason why there is none."""
+    files = {path for pattern in GUARDED for path in SOURCE.glob(pattern)}
+    deciding = {str(path.relative_to(SOURCE)) for path in files if decides(path)}
+
+    assert deciding - {guard.file for guard in EVERY} == set(EXEMPT)
+
+
+def decides(path: Path) -> bool:
+    return any(isinstance(node, DECISIONS) for node in ast.walk(ast.parse(path.read_text())))
 
 
 def test_no_two_guards_have_one_name() -> None:

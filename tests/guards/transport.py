@@ -71,6 +71,13 @@ TRANSPORT = [
         "",
         "TestLease::test_whoever_hears_at_the_fence_that_it_holds_does_so_for_a_whole_lease",
     ),
+    contract(
+        "what a fence check keeps is a whole lease",
+        "ledger/sql/sqlite/extend.sql",
+        ":now_ms + lease_ms",
+        ":now_ms",
+        "TestLease::test_whoever_hears_at_the_fence_that_it_holds_does_so_for_a_whole_lease",
+    ),
     Fence(
         "a silent broker leaves a heartbeat time to ask the ledger",
         "transport/beating.py",

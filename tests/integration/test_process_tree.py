@@ -19,6 +19,9 @@ from typing import Any
 
 import pytest
 
+import planrun
+from planrun.core.errors import Invalid
+from planrun.worker import isolation
 from planrun.worker.happenings import Exited, Progress
 from planrun.worker.isolation import Level, choose, probe
 from planrun.worker.tree import end_marked, mark_of, marked
@@ -26,7 +29,7 @@ from tests.jobs.stage import LAB, Stage, living
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = Path(planrun.__file__).parents[1]  # another one where a guard was taken down
 TREE = 4  # a child, one that ignores SIGTERM in its own session, its child, and a daemon
 NOBODY = 65534
 
@@ -190,6 +193,14 @@ def test_the_probe_finds_the_surest_level_and_says_what_it_guarantees() -> None:
     assert choose("group") is Level.GROUP
     for level in Level:
         assert level.sentence.startswith(level.value)
+
+
+def test_a_level_below_which_a_daemon_lives_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "marked", lambda mark: [1])
+
+    with pytest.raises(Invalid, match="does not work here"):
+        choose("group")
+    assert probe() is Level.GROUP
 
 
 @pytest.mark.needs("unshare")

@@ -89,6 +89,9 @@ def test_who_stores_first_is_refused_too_late_by_the_ledger(settings: Settings, 
         f"taken over; {where}"
     )
     assert (history.tone, untrue(history)) == (tone, "")
+    assert [point.tone for point in history.points if point.what in (What.STORE, What.ASIDE) and point.by is A] == [
+        tone
+    ]
 
 
 def test_who_had_taken_over_is_not_who_won_in_the_end() -> None:

@@ -152,3 +152,20 @@ def test_what_a_lost_worker_uploads_when_all_has_ended_is_deleted_in_the_end() -
     assert rules(world) == set()
     assert sum(map(len, world.store.written.values())) >= 2
     assert world.checks.counts.losses >= 1
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_another_holder_in_one_commit_is_found_unless_the_first_one_had_ended(world: World, ended: bool) -> None:
+    world.run(until_s=2.1)
+    [(job_id, token)] = world.checks._rows("SELECT job_id, token FROM job WHERE state = 'running' LIMIT 1")
+    end = "outcome = 'lost', ended_at_ms = 1" if ended else "outcome = NULL"
+    behind_its_back(
+        world,
+        f"""UPDATE attempt SET {end} WHERE token = {token};
+        UPDATE job SET token = token + 7, attempt = attempt + 1, losses = losses + {ended:d} WHERE job_id = '{job_id}';
+        INSERT INTO attempt(job_id, attempt, token, incarnation, nonce, granted_at_ms)
+        SELECT job_id, attempt, token, incarnation, 'n', 1 FROM job WHERE job_id = '{job_id}'""",
+    )
+    world.checks.committed([job_id])
+
+    assert ("S4" in rules(world)) is not ended

@@ -99,6 +99,15 @@ async def test_a_heartbeat_that_has_arrived_extends_trust_from_when_it_was_sent(
     assert holding.may_act(clock.boot_ms())
 
 
+async def test_trust_in_a_fresh_lease_counts_from_when_it_was_asked_for() -> None:
+    clock = ManualClock()
+    keeper = Keeper(cast("WorkerTransport", Saying()), clock, WorkerOptions(modules=(), lease_s=60), "w1")
+    holding = keeper.hold(Lease(job_id="j", attempt=1, token=7), asked_ms=clock.boot_ms() - 50_000)
+    clock.advance(10)
+
+    assert not holding.may_act(clock.boot_ms())
+
+
 async def test_only_an_answer_revives_a_lease_past_its_deadline() -> None:
     clock = ManualClock()
     transport = Saying()
@@ -111,6 +120,28 @@ async def test_only_an_answer_revives_a_lease_past_its_deadline() -> None:
     transport.answer = [Standing(status="held")]
     await keeper.tick()
     assert holding.may_act(clock.boot_ms())
+
+
+async def test_whoever_was_told_that_it_is_over_does_not_act_however_long_it_might_trust_itself() -> None:
+    clock = ManualClock()
+    transport = Saying([Standing(status="canceled", why="ann")])
+    keeper, holding = a_holding(transport, clock)
+    assert holding.may_act(clock.boot_ms())
+
+    await keeper.tick()
+    assert not holding.may_act(clock.boot_ms())
+    assert not keeper.trusts(7)
+
+
+async def test_the_first_word_that_ends_a_lease_stands() -> None:
+    ended: list[Standing | None] = []
+    _, holding = a_holding(Saying(), ManualClock())
+    holding.on_end = lambda: ended.append(holding.verdict)
+
+    for status in ("canceled", "lost"):
+        holding.end(Standing(status=status))
+
+    assert ended == [holding.verdict] == [Standing(status="canceled")]
 
 
 async def test_a_notice_that_says_how_a_lease_stands_ends_it_at_once() -> None:

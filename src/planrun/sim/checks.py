@@ -220,21 +220,23 @@ class Checks:
         if before is None:
             self.counts.jobs += 1
         else:
-            if (
-                before.state in ENDED
-                and not before.closing
-                and (before.state, before.attempt) != (now.state, now.attempt)
-            ):
+            is_final = before.state in ENDED and not before.closing
+            if is_final and (before.state, before.attempt) != (now.state, now.attempt):
                 self._say("S1", f"job {job_id} had {before.state}, and is {now.state}")
             if now.attempt < before.attempt:
                 self._say("S4", f"the attempt of job {job_id} went from {before.attempt} to {now.attempt}")
         if now.failures > now.max_attempts or now.losses > now.max_losses or now.handbacks > now.max_handbacks + 1:
             self._say("S11", f"job {job_id} is beyond its budgets: {now}")
-        if now.state == "running" and before is not None and before.state == "running" and now.token != before.token:
-            self._say("S4", f"job {job_id} went from token {before.token} to {now.token} without an end in between")
         self._attempts(job_id)
+        if before is not None and before.state == now.state == "running" and now.token != before.token:
+            self._ended_between(job_id, before, now)
         if now.state in ENDED:
             self._result(job_id, before, now)
+
+    def _ended_between(self, job_id: str, before: JobRow, now: JobRow) -> None:
+        """One commit may hold an end and another start."""
+        if self._outcomes.get((job_id, before.attempt)) is None:
+            self._say("S4", f"job {job_id} went from token {before.token} to {now.token} without an end in between")
 
     def _attempts(self, job_id: str) -> None:
         last = 0
@@ -308,7 +310,7 @@ class Checks:
         return {job_id for (job_id,) in self._rows("SELECT job_id FROM job")}
 
     def close(self) -> None:
-        """The ledger's file is another one from now on, or is needed no more."""
+        """The ledger's file is another one from now on."""
         self._rows.close()
 
     # --- at the end ---
@@ -386,9 +388,7 @@ class Checks:
         for msg_id in sorted(owed ^ said):
             self._say("L2", f"{msg_id} is {'owed, and was not said' if msg_id in owed else 'said, and not owed'}")
         for msg_id in acts:
-            if (
-                msg_id not in said and not self._forgotten
-            ):  # after a restore: who has joined an ended job since the copy
+            if msg_id not in said and not self._forgotten:  # a restore forgets who has joined an ended job since
                 self._say("S2", f"{msg_id} was announced, and nobody owes it")
 
     def _budgets_at_end(self) -> None:

@@ -72,19 +72,11 @@ def points_of(facts: Sequence[Fact], settings: Settings) -> tuple[Point, ...]:
             by=fact.by,
             than=fact.than,
             says=plot.line(fact),
-            tone=_tone(fact),
+            tone=plot.tone(fact),
             is_minor=fact.what in MINOR,
         )
         for fact in facts
     )
-
-
-def _tone(fact: Fact) -> Tone:
-    if fact.what is What.OVERWRITE:
-        return Tone.HARM
-    if fact.what in TURNED_AWAY or fact.what is What.ASIDE:
-        return Tone.GUARD
-    return Tone.TROUBLE if fact.what in (*TROUBLE, What.EXPIRE, What.PROOF, What.FAILED) else Tone.PLAIN
 
 
 @dataclass(frozen=True)
@@ -99,6 +91,16 @@ class Plot:
     def line(self, fact: Fact) -> str:
         """What happened, in words that need nothing before them."""
         return _begun(self._of_worker(fact) if fact.lane in WORKERS else self._of_others(fact))
+
+    def tone(self, fact: Fact) -> Tone:
+        """How to take it."""
+        if fact.what is What.OVERWRITE:
+            return Tone.HARM
+        if fact.what in TURNED_AWAY or fact.what is What.ASIDE:
+            return Tone.GUARD
+        is_taken_late = fact.what in FILES and self._is_stale(fact)
+        is_trouble = fact.what in (*TROUBLE, What.EXPIRE, What.PROOF, What.FAILED)
+        return Tone.TROUBLE if is_taken_late or is_trouble else Tone.PLAIN
 
     def _of_worker(self, fact: Fact) -> str:
         still = f", still believing that it holds {fact.token}" if self._is_stale(fact) else ""

@@ -280,7 +280,7 @@ at("door").addEventListener("submit", (event) => {
 let drawnAt = 0;
 new ResizeObserver(() => {
   const width = at("picture").clientWidth;
-  if (width !== drawnAt) { drawnAt = width; draw(); }
+  if (width && width !== drawnAt) { drawnAt = width; draw(); }
 }).observe(at("picture"));
 
 select(location.hash.replace("#map-", ""));
