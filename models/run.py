@@ -110,7 +110,7 @@ CHECKS = (
     heartbeat("longer-lease", "WITHOUT_LONGER_LEASE", "S10", "the ledger gives less than the holder allows itself"),
     heartbeat("clock-stops", "CLOCK_STOPS", "S10", "no rule repairs a clock that stood still: fences do"),
     heartbeat(
-        "ttl", "TTL=5 LAST=7", "", "heartbeats that the broker drops after a while, markers that count no longer"
+        "ttl", "TTL=5 LAST=6", "", "heartbeats that the broker drops after a while, markers that count no longer"
     ),
     heartbeat("ttl-short", "TTL=4", "S10", "dropped too early"),
     heartbeat("ttl-any-marker", "TTL=5 WITHOUT_SOJOURN", "S10", "a marker that was under way for long"),
