@@ -30,7 +30,7 @@ RECOVERY = [
     ),
     contract(
         "an unknown token of this generation is of an attempt that was archived", f"{SQL}/live_tokens.sql",
-        "asked.value >> 40 < (", "asked.value >> 40 <= (",
+        " value >> 40 < (", " value >> 40 <= (",
         "TestRecovery::test_what_runs_and_was_forgotten_may_write_on_for_as_long_as_any_attempt",
     ),
     contract(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.lab import ROOT
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 STARTS = """
 import subprocess, sys, time
 from deploy.local.leash import Leash

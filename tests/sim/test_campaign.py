@@ -32,8 +32,10 @@ def children_of(pid: int) -> list[int]:
 
 
 def test_ctrl_c_sums_up_what_was_run_until_then() -> None:
+    heeding = ["env", "--default-signal=INT"]  # whoever runs tests in the background has it ignored
     run = subprocess.Popen(
         [
+            *heeding,
             Path(sys.executable).with_name("planrun"),
             "sim",
             "--minutes",
