@@ -92,7 +92,7 @@ def test_following_what_is_not_there_is_said_at_once(planrun: Planrun) -> None:
 
 
 def test_a_drained_worker_finishes_what_runs_and_ends_for_good_under_up(planrun: Planrun) -> None:
-    with started("up", "film_jobs", "--name", "ann") as up:
+    with started("up", "film_jobs", "--name", "ann", "--no-http") as up:
         planrun("submit", "preview", "steps=40", "--request-id", "r1")
         eventually(lambda: state_of(planrun, "r1") == "running")
         planrun("submit", "preview", "--request-id", "r2")

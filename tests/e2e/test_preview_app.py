@@ -48,7 +48,7 @@ class Site:
         return self.folder / "previews.db"
 
     def start_worker(self) -> None:
-        self._start("planrun.cli", "up", "renderbox", "--url", self.url)
+        self._start("planrun.cli", "up", "renderbox", "--url", self.url, "--no-http")
 
     def start_server(self, *options: str) -> None:
         port = self.address.rstrip("/").rpartition(":")[2] or "0"  # the same one after a restart

@@ -68,6 +68,8 @@ def main() -> int:
     if asked.json:
         print(json.dumps([each.as_json() for each in verdicts], indent=1))
     else:
+        for each in living:  # once more: a long log is read from its end
+            print(told(each))
         safety = sum(each.guard.kind == "safety" for each in verdicts)
         print(f"{len(verdicts)} guards, {safety} of safety, {len(verdicts) - safety} of economy; {len(living)} live")
     return 1 if living else 0

@@ -303,17 +303,21 @@ async def test_a_checkpoint_that_comes_too_late_ends_the_attempt(party: Party) -
 
 
 async def test_checkpoints_are_taken_in_order_though_threads_of_the_job_ask_at_once(party: Party) -> None:
-    """The first one takes its time."""
-    upload, second = party.upload, threading.Event()
+    """The first one takes its time: until the second one is named, were that let through."""
+    upload, name, second = party.upload, party.checkpoint, threading.Event()
 
     def slowly(folder: Path, seq: int, *, may_go_on: Callable[[], bool]) -> Checkpoint:
         if seq == 1:
-            second.wait(0.3)
-        else:
-            second.set()
+            second.wait(1)
         return upload(folder, seq, may_go_on=may_go_on)
 
-    party.upload = slowly  # type: ignore[method-assign]
+    async def named(request: CheckpointRequest) -> Standing:
+        standing = await name(request)
+        if request.checkpoint.seq == 2:
+            second.set()
+        return standing
+
+    party.upload, party.checkpoint = slowly, named  # type: ignore[method-assign]
     both = lambda: party.process.answered(2)  # noqa: E731
     await party.carry(CheckpointReady(1), CheckpointReady(2), both, Done({}, 42), ENDED)
 
