@@ -12,6 +12,7 @@ def seen(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 OUTPUT = "test_an_output_is_a_plain_file_in_scratch_with_something_in_it"
 GRACES = "test_a_job_may_end_then_leave_a_checkpoint_and_then_it_has_to_go"
+SLEPT = "test_time_that_the_machine_slept_counts_for_no_limit_of_a_job"
 PLAIN = "test_nothing_but_plain_files_is_kept_and_nobody_waits_for_a_pipe"
 CHANGED = "test_what_changed_is_stored_again_and_what_did_not_is_named_again"
 
@@ -53,6 +54,21 @@ RUN = [
         "if (breach := self._breach()) is not None:",
         "if False:",
         "test_a_limit_ends_the_job_and_what_it_uses_is_told",
+    ),
+    seen(
+        "who slept counts it for no job's silence",
+        "run",
+        "        self._signs = replace(self._signs, at_ms=self._signs.at_ms + unseen)\n",
+        "",
+        SLEPT,
+    ),
+    seen("who slept counts it for no job's run time", "run", "        self._started_ms += unseen\n", "", SLEPT),
+    Fence(
+        "what nobody looked at counts for no limit",
+        "core/limits.py",
+        "return max(0, now_ms - looked_ms - SEEN_MS_MAX)",
+        "return 0",
+        ("tests/core/test_limits.py::test_a_look_that_comes_late_counts_little",),
     ),
     seen(
         "what a job uses is not promised, too",

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.anyio
 KIND = Kind(kind="render", version="v1", module="m", output_bytes_max=MIB, memory_bytes_max=MIB, resumable="steps-1")
 LEASE = Lease(job_id="j", attempt=1, token=1)
 ENDED = Exited(code=0)
+SILENT_MAX = 5  # times that a script is asked for more, a second each: a run that goes on for ever fails its test
 
 Step = Happening | Callable[[], Awaitable[Any] | None]
 
@@ -49,12 +50,15 @@ class Scripted:
         self.script: list[Step] = []
         self.did: list[str] = []
         self._nudged, self._answered = asyncio.Event(), asyncio.Event()
+        self._silent = 0
 
     def run(self, kind: Kind, **_: Any) -> None:
         self.did.append("run")
 
     async def next(self) -> Happening:
         if not self.script:
+            self._silent += 1
+            assert self._silent <= SILENT_MAX, self.did
             await self._nudged.wait()
             self._nudged.clear()
             return Nudge()
@@ -226,6 +230,19 @@ async def test_a_limit_ends_the_job_and_what_it_uses_is_told(party: Party) -> No
     ran = await party.carry(Vitals(rss_bytes=MIB + 1, scratch_bytes=5))
 
     assert (code_of(ran), party.process.did, party.used) == ("memory", ["run", "kill", "end"], [(5, MIB + 1)])
+
+
+@pytest.mark.parametrize("limits", [{"max_runtime_s": 60}, {"stall_s": 10}])
+async def test_time_that_the_machine_slept_counts_for_no_limit_of_a_job(
+    tmp_path: Path, limits: dict[str, float]
+) -> None:
+    asleep = lambda: party.clock.advance(3600)  # noqa: E731
+    awake = lambda: party.clock.advance(1)  # noqa: E731
+
+    party = Party(tmp_path / "slept", kind=replace(KIND, **limits))  # type: ignore[arg-type]
+    assert await party.carry(awake, asleep, awake, Done({}, 42), ENDED) == Ran(value=42)
+    party = Party(tmp_path / "awake", kind=replace(KIND, **limits))  # type: ignore[arg-type]
+    assert code_of(await party.carry(*[awake] * 61, Done({}, 42), ENDED)) in ("overtime", "stalled")
 
 
 @pytest.mark.parametrize("said", [Failed(Outcome.PERMANENT, "no", "no"), Stopped()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from planrun.clock import Clock
 from planrun.core.errors import Permanent, PlanrunError
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
-from planrun.core.limits import Breach, Signs, Vitals, check, check_output, look
+from planrun.core.limits import Breach, Signs, Vitals, check, check_output, look, unseen_ms
 from planrun.core.messages import Checkpoint, CheckpointRequest, Failure, Granted
 from planrun.ledger.contract import Ledger
 from planrun.worker.checkpoints import CheckpointUpload
@@ -72,6 +72,7 @@ class Run:
     _signs: Signs = field(init=False)
     _vitals: Vitals = field(default_factory=Vitals, init=False)
     _started_ms: int = field(default=0, init=False)
+    _looked_ms: int = field(default=0, init=False)
     _stop_by_ms: int | None = field(default=None, init=False)
     _asked_to_stop: bool = field(default=False, init=False)
     _taking: list[asyncio.Future[None]] = field(default_factory=list, init=False)
@@ -90,7 +91,7 @@ class Run:
             process = await self.processes.take(granted, self.kind)
         except OSError as error:
             return _not_started(error)
-        self._started_ms = self.clock.boot_ms()
+        self._started_ms = self._looked_ms = self.clock.boot_ms()
         self._signs = Signs(at_ms=self._started_ms)
         try:
             process.run(
@@ -134,7 +135,8 @@ class Run:
                     async with asyncio.timeout(self._patience_s()):
                         event = await process.next()
                 except TimeoutError:
-                    continue
+                    event = Nudge()
+                self._leave_out_unseen()
                 if (ran := await self._hear(process, event, uploads)) is not None:
                     return ran
         finally:
@@ -265,6 +267,14 @@ class Run:
     def _look(self, vitals: Vitals | None, *, progressed: bool) -> None:
         self._vitals = vitals or self._vitals
         self._signs = look(self._signs, vitals=vitals, progressed=progressed, now_ms=self.clock.boot_ms())
+
+    def _leave_out_unseen(self) -> None:
+        """Time that passed while the machine slept, or this process stood still, counts against no job."""
+        now_ms = self.clock.boot_ms()
+        unseen = unseen_ms(looked_ms=self._looked_ms, now_ms=now_ms)
+        self._looked_ms = now_ms
+        self._started_ms += unseen
+        self._signs = replace(self._signs, at_ms=self._signs.at_ms + unseen)
 
     def _breach(self) -> Breach | None:
         return check(
