@@ -189,6 +189,13 @@ RUN = [
         "        if self.kind.warm:\n            self.processes.give_back(process)\n            await",
         "test_a_warm_process_serves_again_only_after_a_success_that_counts",
     ),
+    seen(
+        "a warm process that has ended serves no more",
+        "run",
+        " and not process.has_ended:\n",
+        ":\n",
+        "test_a_warm_process_that_has_ended_serves_no_more",
+    ),
 ]
 
 CHECKPOINTS = [

@@ -341,6 +341,14 @@ async def test_checkpoints_are_taken_in_order_though_threads_of_the_job_ask_at_o
     assert party.named == [1, 2]
 
 
+async def test_a_warm_process_that_has_ended_serves_no_more(tmp_path: Path) -> None:
+    party = Party(tmp_path, kind=replace(KIND, warm=True))
+    party.process.has_ended = True
+
+    assert await party.carry(Done({}, 42)) == Ran(value=42)
+    assert party.process.did == ["run", "clear", "end"]
+
+
 async def test_a_warm_process_serves_again_only_after_a_success_that_counts(tmp_path: Path) -> None:
     party = Party(tmp_path, kind=replace(KIND, warm=True))
     (party.folder.scratch / "out").write_text("fine")

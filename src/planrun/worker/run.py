@@ -192,7 +192,7 @@ class Run:
         # Measured once a second, and what occupies the disk: neither the last moment nor a file of holes shows there.
         if (breach := check_output(self.kind, sum(path.stat().st_size for path in outputs.values()))) is not None:
             return Ran.failed(*explain(Exited(), breach=breach))
-        if self.kind.warm:
+        if self.kind.warm and not process.has_ended:
             self.processes.give_back(process)
         return Ran(outputs=outputs, value=done.value)
 
