@@ -71,6 +71,13 @@ RUN = [
         ("tests/core/test_limits.py::test_a_look_that_comes_late_counts_little",),
     ),
     seen(
+        "a failure is text",
+        "run",
+        'error.message.encode(errors="replace").decode()',
+        "error.message",
+        "test_what_a_job_calls_its_files_hides_no_failure",
+    ),
+    seen(
         "what a job uses is not promised, too",
         "run",
         "                self.room.used(disk_bytes=event.scratch_bytes, memory_bytes=event.rss_bytes)\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -243,6 +244,18 @@ async def test_time_that_the_machine_slept_counts_for_no_limit_of_a_job(
     assert await party.carry(awake, asleep, awake, Done({}, 42), ENDED) == Ran(value=42)
     party = Party(tmp_path / "awake", kind=replace(KIND, **limits))  # type: ignore[arg-type]
     assert code_of(await party.carry(*[awake] * 61, Done({}, 42), ENDED)) in ("overtime", "stalled")
+
+
+async def test_what_a_job_calls_its_files_hides_no_failure(party: Party) -> None:
+    """Bytes that are no text would be refused wherever the failure is sent."""
+    out = party.folder.scratch / os.fsdecode(b"\xff.mp4")
+    out.touch()
+
+    ran = await party.result(out=out)
+
+    assert ran.error is not None
+    assert "?.mp4 is empty" in ran.error.message
+    ran.error.message.encode()
 
 
 @pytest.mark.parametrize("said", [Failed(Outcome.PERMANENT, "no", "no"), Stopped()])

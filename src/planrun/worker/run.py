@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from planrun.clock import Clock
 from planrun.core.errors import Permanent, PlanrunError
 from planrun.core.kinds import Kind
@@ -51,7 +53,8 @@ class Ran:
 
     @classmethod
     def failed(cls, outcome: Outcome, error: Failure) -> Ran:
-        return cls(outcome=outcome, error=error)
+        text = error.message.encode(errors="replace").decode()  # it may name files, and those are bytes
+        return cls(outcome=outcome, error=msgspec.structs.replace(error, message=text))
 
 
 @dataclass(eq=False)
