@@ -78,6 +78,13 @@ RUN = [
         "test_what_a_job_calls_its_files_hides_no_failure",
     ),
     seen(
+        "a checkpoint on its way ends with its attempt",
+        "run",
+        "not self._has_ended and ",
+        "",
+        "test_a_checkpoint_on_its_way_ends_with_its_attempt",
+    ),
+    seen(
         "what a job uses is not promised, too",
         "run",
         "                self.room.used(disk_bytes=event.scratch_bytes, memory_bytes=event.rss_bytes)\n",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+from planrun.core.errors import LostLease
 from planrun.core.kinds import MIB, Kind
 from planrun.core.lease import HeldLease
 from planrun.core.life import Outcome
@@ -352,6 +354,26 @@ async def test_checkpoints_are_taken_in_order_though_threads_of_the_job_ask_at_o
     await party.carry(CheckpointReady(1), CheckpointReady(2), both, Done({}, 42), ENDED)
 
     assert party.named == [1, 2]
+
+
+async def test_a_checkpoint_on_its_way_ends_with_its_attempt(party: Party) -> None:
+    """It would be named by nobody, and a worker that ends waits for its threads."""
+    under_way = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slowly(folder: Path, seq: int, *, may_go_on: Callable[[], bool]) -> Checkpoint:
+        loop.call_soon_threadsafe(under_way.set)
+        for _ in range(500):
+            if not may_go_on():
+                raise LostLease("told to end")
+            time.sleep(0.01)
+        return Checkpoint(attempt=1, seq=seq, format="steps-1")
+
+    party.upload = slowly  # type: ignore[method-assign]
+    await party.carry(CheckpointReady(1), under_way.wait, lambda: party.orders.give(hurry=True))
+
+    async with asyncio.timeout(2):
+        await party.run.stored()
 
 
 async def test_a_warm_process_that_has_ended_serves_no_more(tmp_path: Path) -> None:

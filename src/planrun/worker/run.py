@@ -76,6 +76,7 @@ class Run:
     _vitals: Vitals = field(default_factory=Vitals, init=False)
     _started_ms: int = field(default=0, init=False)
     _looked_ms: int = field(default=0, init=False)
+    _has_ended: bool = field(default=False, init=False)
     _stop_by_ms: int | None = field(default=None, init=False)
     _asked_to_stop: bool = field(default=False, init=False)
     _taking: list[asyncio.Future[None]] = field(default_factory=list, init=False)
@@ -143,6 +144,7 @@ class Run:
                 if (ran := await self._hear(process, event, uploads)) is not None:
                     return ran
         finally:
+            self._has_ended = True
             orders.listeners.remove(process.nudge)
             self.holding.on_end = lambda: None
             for taking in self._taking:
@@ -223,7 +225,7 @@ class Run:
     async def _store_checkpoint(self, uploads: CheckpointUpload) -> str:
         """Empty if it was taken, else why not."""
         lease, folder = self.holding.lease, self.folder.scratch / "checkpoint"
-        may_go_on = lambda: self.holding.may_act(self.clock.boot_ms())  # noqa: E731
+        may_go_on = lambda: not self._has_ended and self.holding.may_act(self.clock.boot_ms())  # noqa: E731
         try:
             if not self.kind.resumable:
                 raise Permanent(f"kind {self.kind.kind} is not declared resumable", code="checkpoint")
