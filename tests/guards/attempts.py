@@ -138,6 +138,13 @@ ATTEMPT = [
         "test_a_broken_worker_says_nothing_of_its_jobs",
     ),
     seen(
+        "what never began waits before it is tried again",
+        "attempt",
+        "why=why, started=started,",
+        "why=why,",
+        "test_a_hand_back_says_whether_the_job_had_begun",
+    ),
+    seen(
         "what is over is not settled",
         "attempt",
         "        if ran.over:\n",

@@ -138,6 +138,7 @@ WASTED = {
     "a fault of one heartbeat is not the last": TWICE,
     "a lease that seems over is asked about": TWICE,
     "heartbeats go on soon after a machine has slept": TWICE,
+    "what never began waits before it is tried again": "work: starts on a machine that can start nothing",
     "a checkpoint on its way ends with its attempt": "time: of a worker that ends",
     "a warm process that has ended serves no more": "room: of a process that has ended",
     "before an upload the ledger is asked": "work: an upload in vain",

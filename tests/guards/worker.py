@@ -71,6 +71,13 @@ RUN = [
         ("tests/core/test_limits.py::test_a_look_that_comes_late_counts_little",),
     ),
     seen(
+        "a process that cannot be started is no failure of its job",
+        "run",
+        "        except OSError as error:\n            return Ran(released",
+        "        except ZeroDivisionError as error:\n            return Ran(released",
+        "test_a_process_that_cannot_be_started_is_no_failure_of_the_job",
+    ),
+    seen(
         "a failure is text",
         "run",
         'error.message.encode(errors="replace").decode()',

@@ -290,6 +290,19 @@ async def test_a_worker_in_a_hurry_gives_its_jobs_back_as_they_are(party: Party)
     assert (ran and ran.released, party.process.did) == ("the worker drains", ["run", "kill", "end"])
 
 
+async def test_a_process_that_cannot_be_started_is_no_failure_of_the_job(
+    party: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(granted: Granted, kind: Kind) -> Scripted:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(party, "take", refuse)
+
+    ran = await party.carry()
+
+    assert ran == Ran(released="the job process did not start: Resource temporarily unavailable", started=False)
+
+
 async def test_a_draining_worker_starts_nothing(party: Party) -> None:
     party.orders.give(hand_back_ms=1)
 

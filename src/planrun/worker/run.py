@@ -41,6 +41,7 @@ class Ran:
 
     Attributes:
         released: Handed back, and why; None: not handed back.
+        started: False if that was because its process could not be started: no fault of the job.
         over: The lease is lost, or the job canceled: nothing may be said of this attempt.
     """
 
@@ -49,6 +50,7 @@ class Ran:
     value: Any = None
     error: Failure | None = None
     released: str | None = None
+    started: bool = True
     over: bool = False
 
     @classmethod
@@ -94,7 +96,7 @@ class Run:
         try:
             process = await self.processes.take(granted, self.kind)
         except OSError as error:
-            return _not_started(error)
+            return Ran(released=f"the job process did not start: {error}", started=False)
         self._started_ms = self._looked_ms = self.clock.boot_ms()
         self._signs = Signs(at_ms=self._started_ms)
         try:
@@ -299,10 +301,6 @@ def _heard(upload: asyncio.Future[Any]) -> None:
     """How it ended is known here: whoever asked may have gone, and nothing hangs on it then."""
     if not upload.cancelled():
         upload.exception()
-
-
-def _not_started(error: OSError) -> Ran:
-    return Ran.failed(Outcome.TRANSIENT, Failure(message=f"the job process did not start: {error}", code="start"))
 
 
 def _kept_file(name: str, path: Path, scratch: Path) -> Path:
