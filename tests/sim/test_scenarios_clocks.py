@@ -109,7 +109,7 @@ def test_c19_after_a_reboot_of_the_box_what_ran_is_queued_at_once(seed: int) -> 
 @seeds
 def test_c20_a_box_that_slept_past_the_lease_keeps_its_silent_job(seed: int) -> None:
     """A second after a heartbeat, and for longer than the job may be silent."""
-    with Story("C20", seed, lease_s=60, deed_of=lambda n, attempt: Deed(runs_s=30)) as story:
+    with Story("C20", seed, lease_s=60, deed_of=lambda n, attempt: Deed(runs_s=40)) as story:
         story.suspend("w1", at_s=21, for_s=70)
         story.run()
 
