@@ -36,6 +36,7 @@ pytestmark = pytest.mark.anyio
 KIND = Kind(kind="render", version="v1", module="m", output_bytes_max=MIB, memory_bytes_max=MIB, resumable="steps-1")
 LEASE = Lease(job_id="j", attempt=1, token=1)
 ENDED = Exited(code=0)
+SILENT_S_MAX = 5.0  # a run that goes on for ever fails its test
 
 Step = Happening | Callable[[], Awaitable[Any] | None]
 
@@ -55,7 +56,7 @@ class Scripted:
 
     async def next(self) -> Happening:
         if not self.script:
-            await self._nudged.wait()
+            await asyncio.wait_for(self._nudged.wait(), SILENT_S_MAX)
             self._nudged.clear()
             return Nudge()
         step = self.script[0]
