@@ -89,6 +89,20 @@ ATTEMPT = [
         "test_past_the_own_deadline_an_answer_is_waited_for",
     ),
     seen(
+        "a worker that ends waits for no fence check",
+        "attempt",
+        'await self._until_answered("fence check", ask)',
+        'await self._keep_asking("fence check", ask)',
+        "test_a_worker_that_ends_waits_for_no_fence_check",
+    ),
+    seen(
+        "who hears that it is over waits for no fence check",
+        "attempt",
+        'if self.holding.is_over:\n                    raise LostLease("the lease ended while nobody',
+        'if False:\n                    raise LostLease("the lease ended while nobody',
+        "test_who_hears_that_it_is_over_waits_for_no_fence_check",
+    ),
+    seen(
         "an upload ends with the own deadline",
         "attempt",
         "may_go_on=lambda: self.holding.may_act(clock.boot_ms()),",

@@ -141,6 +141,8 @@ WASTED = {
     "who has lost its job uploads nothing": "work: an upload in vain",
     "without an answer the own deadline counts": "work: an upload in vain",
     "an upload ends with the own deadline": "work: an upload in vain",
+    "a worker that ends waits for no fence check": "time: of a deploy",
+    "who hears that it is over waits for no fence check": "time: of a slot",
     "what was stored of a checkpoint that failed is not copied again": "room: copies of the same",
     "what is not in the last checkpoint is forgotten": "room: memory of a long attempt",
     "nothing follows a fatal error": "work: a worker that is about to end takes a job",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,6 +38,7 @@ from tests.contract.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
+PATIENCE_S = 5.0
 LEASE = Lease(job_id="j", attempt=1, token=1)
 HELD = Standing(status="held")
 WON = Settled(status="won")
@@ -58,6 +60,7 @@ class Party:
         self.outputs: Sequence[Output] = ()
         self.outcome: Outcome | None = None
         self.bytes = 5
+        self.is_fleet = False
         self.folder = AttemptFolder(folder, 1)
         belief = HeldLease(job_id="j", attempt=1, token=1, lease_ms=1000, trusted_until_ms=self.trusted_until_ms)
         self.holding = Holding(LEASE, belief)
@@ -72,7 +75,7 @@ class Party:
             Kind(kind="render", version="v1", module="m", resumable="steps-1"),
             self.holding,
             self.folder,
-            Tools(party, party, self.clock, party, party, "w1"),
+            Tools(party, party, self.clock, party, party, "w1", is_fleet=self.is_fleet),
             cast("Run", SimpleNamespace(**run)),
             cast("Successor", SimpleNamespace(**successor)),
         )
@@ -179,6 +182,35 @@ async def test_past_the_own_deadline_an_answer_is_waited_for(party: Party) -> No
     await party.carry()
 
     assert party.asked[:4] == ["standing", "standing", "standing", "put ns/jobs/j/1-1/a"]
+
+
+async def test_a_worker_that_ends_waits_for_no_fence_check(party: Party) -> None:
+    party.returns("a")
+    party.is_fleet, party.standings = True, [LedgerUnavailable("away")]
+    party.clock.advance(1)
+    party.orders.give(hand_back_ms=party.clock.boot_ms(), hurry=True)
+
+    with pytest.raises(LedgerUnavailable, match="goes on elsewhere"):
+        async with asyncio.timeout(PATIENCE_S):
+            await party.carry()
+
+    assert party.asked[-1] == "drop"
+    assert not [what for what in party.asked if what.startswith("put")]
+
+
+async def test_who_hears_that_it_is_over_waits_for_no_fence_check(party: Party) -> None:
+    party.returns("a")
+    party.standings = [LedgerUnavailable("away")]
+    party.clock.advance(1)
+    carrying = asyncio.create_task(party.carry())
+    async with asyncio.timeout(PATIENCE_S):
+        while party.asked.count("standing") < 2:
+            await party.clock.sleep(0.01)
+        party.holding.end(Standing(status="canceled"))
+        await carrying
+
+    assert party.asked[-3:] == ["stored", "stopped", "drop"]
+    assert not [what for what in party.asked if what.startswith("put")]
 
 
 async def test_an_upload_that_outlasts_the_own_deadline_is_asked_for_anew(party: Party) -> None:

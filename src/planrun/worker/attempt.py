@@ -28,7 +28,6 @@ from planrun.core.messages import (
     Output,
     ReleaseRequest,
     SettleRequest,
-    Standing,
 )
 from planrun.core.names import attempt_prefix, token_shown
 from planrun.ledger.contract import Ledger
@@ -254,22 +253,30 @@ class Attempt:
         return Output(name=name, key=stored.key, sha256=stored.sha256, bytes=stored.bytes)
 
     async def _fence(self, paths: dict[str, Path]) -> None:
-        """Do I still hold it? The ledger's answer first; without one, only the own deadline counts."""
+        """Do I still hold it? The ledger's answer first; without one, only the own deadline counts.
+
+        Raises:
+            LostLease: No.
+            LedgerUnavailable: As `_until_answered`.
+        """
         intent = [Output(name=name, key="", sha256="", bytes=path.stat().st_size) for name, path in paths.items()]
-        standing: Standing | None = None
-        while standing is None:
+
+        async def ask() -> None:
             sent_ms = self.tools.clock.boot_ms()
             try:
                 standing = await self.tools.ledger.standing(self.granted.lease, intent)
-            except LedgerUnavailable as error:
+            except LedgerUnavailable:
                 if self.holding.may_act(self.tools.clock.boot_ms()):
                     return
-                self.complaints.say("fence", f"{self.name}: fence check unanswered: {error}")
-                await self.tools.clock.sleep(RETRY_S[3])
-        if standing.status != "held":
-            self.holding.end(standing)
-            raise LostLease(standing.why)
-        self.holding.belief = self.holding.belief.answered(sent_ms=sent_ms)
+                if self.holding.is_over:
+                    raise LostLease("the lease ended while nobody answered") from None
+                raise
+            if standing.status != "held":
+                self.holding.end(standing)
+                raise LostLease(standing.why)
+            self.holding.belief = self.holding.belief.answered(sent_ms=sent_ms)
+
+        await self._until_answered("fence check", ask)
 
     async def _settle(self, ran: Ran, outputs: tuple[Output, ...]) -> None:
         """U4: retried until there is a definite answer; trying late is harmless, the fence decides."""
