@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -54,7 +55,7 @@ def open_site() -> Iterator[Site]:
                     self.end_headers()
                 case "to":
                     self.send_response(302)
-                    self.send_header("location", rest if "://" in rest else f"/{rest}")
+                    self.send_header("location", unquote(rest) if "://" in rest else f"/{rest}")
                     self.end_headers()
                 case "cut" | "hang":
                     self.send_response(200)
@@ -222,6 +223,12 @@ async def test_a_redirect_is_judged_like_a_request(worker: Worker, site: Site) -
             refusal = await worker.refusal(site.url(f"/to/{target}"), "http://127.0.0.1")
             assert refusal.code == "input-forbidden", target
         assert inside.asked == []
+
+
+async def test_a_redirect_to_what_is_no_address_fails_the_job_once(worker: Worker, site: Site) -> None:
+    refusal = await worker.refusal(site.url("/to/http://["), "http://127.0.0.1")
+
+    assert (refusal.code, "is no address" in str(refusal)) == ("input-refused", True)
 
 
 async def test_redirects_without_an_end_end(worker: Worker, site: Site) -> None:

@@ -160,7 +160,7 @@ class Fetching:
                         if not reply.has_redirect_location:
                             await self._save(name, uri, reply, target)
                             return
-                        uri = urljoin(uri, reply.headers["location"])
+                        uri = _redirected(name, uri, reply.headers["location"])
         except Invalid as error:
             raise Permanent(f"input {name}: {error}", code="input-forbidden") from None
         except httpx2.InvalidURL:
@@ -199,6 +199,13 @@ class Fetching:
     def _say(self, name: str) -> None:
         self._said_bytes = self._bytes
         self._holding.say(None, f"fetching input {name}: {self._bytes // MIB} MiB")
+
+
+def _redirected(name: str, uri: str, location: str) -> str:
+    try:
+        return urljoin(uri, location)
+    except ValueError:
+        raise Permanent(f"input {name}: {shown(uri)} redirects to what is no address", code="input-refused") from None
 
 
 def _write(descriptor: int, data: bytes) -> None:
