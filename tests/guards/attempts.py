@@ -12,6 +12,7 @@ def carried(name: str, old: str, new: str, test: str) -> Fence:
 
 
 LOST = "test_who_has_lost_its_job_uploads_and_settles_nothing_and_says_that_it_has_stopped"
+FETCHED = "test_while_a_checkpoint_is_fetched_lease_and_orders_are_heard_and_nobody_waits_for_the_store"
 OWN_LAYOUT = "test_only_a_checkpoint_of_the_own_layout_is_looked_for_and_one_that_is_gone_costs_a_new_beginning"
 
 KEEPER = [
@@ -89,6 +90,20 @@ ATTEMPT = [
         "test_past_the_own_deadline_an_answer_is_waited_for",
     ),
     seen(
+        "a worker that ends waits for no fence check",
+        "attempt",
+        'await self._until_answered("fence check", ask)',
+        'await self._keep_asking("fence check", ask)',
+        "test_a_worker_that_ends_waits_for_no_fence_check",
+    ),
+    seen(
+        "who hears that it is over waits for no fence check",
+        "attempt",
+        'if self.holding.is_over:\n                    raise LostLease("the lease ended while nobody',
+        'if False:\n                    raise LostLease("the lease ended while nobody',
+        "test_who_hears_that_it_is_over_waits_for_no_fence_check",
+    ),
+    seen(
         "an upload ends with the own deadline",
         "attempt",
         "may_go_on=lambda: self.holding.may_act(clock.boot_ms()),",
@@ -164,6 +179,34 @@ ATTEMPT = [
         "            if error.is_away:\n                raise\n            log.warning",
         "            raise\n            log.warning",
         OWN_LAYOUT,
+    ),
+    seen(
+        "what was fetched of a checkpoint that is gone is removed",
+        "attempt",
+        "            remove_folder(self.folder.resume)  #",
+        "            pass  #",
+        OWN_LAYOUT,
+    ),
+    seen(
+        "nobody waits for what a job needs once it is not to start",
+        "attempt",
+        "                task.cancel()\n\n",
+        "                pass\n\n",
+        FETCHED,
+    ),
+    seen(
+        "a fetch for which nobody waits ends",
+        "attempt",
+        "before_chunk=self._stop_unwanted)",
+        "before_chunk=lambda: None)",
+        FETCHED,
+    ),
+    seen(
+        "a broken worker says nothing of a job that has not started",
+        "attempt",
+        "return None if self.run.orders.abandon else Ran(",
+        "return Ran(",
+        FETCHED,
     ),
     seen(
         "a lease that is over is not renewed",

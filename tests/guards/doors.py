@@ -204,6 +204,13 @@ DOORS = [
         ("tests/worker/test_inputs.py::test_a_redirect_is_judged_like_a_request",),
     ),
     Fence(
+        "a redirect to what is no address is a refusal",
+        "worker/inputs.py",
+        '    except ValueError:\n        raise Permanent(f"input {name}: {shown(uri)} redirects',
+        '    except ZeroDivisionError:\n        raise Permanent(f"input {name}: {shown(uri)} redirects',
+        ("tests/worker/test_inputs.py::test_a_redirect_to_what_is_no_address_fails_the_job_once",),
+    ),
+    Fence(
         "what a name resolves to is judged",
         "worker/inputs.py",
         "transport = JudgedTransport(rules.addresses, option=f\"{ALLOW_OPTION} {uri.partition(':')[0]}://HOST, for\")",

@@ -6,6 +6,7 @@ from .fences import Fence
 
 FILESYSTEM = "tests/contract/test_filesystem_store.py"
 S3 = "tests/contract/test_s3_store.py"
+INPUTS = "tests/worker/test_inputs.py"
 STORES = [
     Fence(
         "a small object is created once",
@@ -62,6 +63,27 @@ STORES = [
         "if self.holding.is_over:",
         "if False:",
         ("tests/worker/test_store_wait.py::test_a_canceled_job_waits_no_longer",),
+    ),
+    Fence(
+        "an own store that is away costs waiting before a job, too",
+        "worker/inputs.py",
+        "await self._store_wait.carry(partial(self._copy, name, uri, namespace, target))",
+        "await asyncio.to_thread(self._copy, name, uri, namespace, target)",
+        (f"{INPUTS}::test_a_result_is_waited_for_while_the_own_store_is_away",),
+    ),
+    Fence(
+        "for the own store no limit of a job counts",
+        "worker/inputs.py",
+        'None if uri.startswith("s3:") else limit_s',
+        "limit_s",
+        (f"{INPUTS}::test_a_result_is_waited_for_while_the_own_store_is_away",),
+    ),
+    Fence(
+        "an input that comes too slowly is given up",
+        "worker/inputs.py",
+        'None if uri.startswith("s3:") else limit_s',
+        "None",
+        (f"{INPUTS}::test_what_comes_too_slowly_is_given_up",),
     ),
     Fence(
         "nobody stores a ledger's results in two places",

@@ -209,9 +209,23 @@ CHECKPOINTS = [
     seen(
         "what did not change since the last checkpoint is not copied",
         "checkpoints",
+        "known = self._stored.get(identity)\n",
+        "known = None\n",
+        CHANGED,
+    ),
+    seen(
+        "what was stored of a checkpoint that failed is not copied again",
+        "checkpoints",
         "            self._stored[identity] = known\n",
         "",
-        CHANGED,
+        "test_what_was_stored_of_a_checkpoint_that_failed_is_not_copied_again",
+    ),
+    seen(
+        "what is not in the last checkpoint is forgotten",
+        "checkpoints",
+        "        self._stored = named  #",
+        "        pass  #",
+        "test_what_has_changed_or_has_gone_is_forgotten",
     ),
     seen(
         "what was written through a memory map has changed",
