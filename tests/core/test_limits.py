@@ -8,7 +8,7 @@ import pytest
 
 from planrun.core.kinds import MIB, Kind
 from planrun.core.life import Outcome
-from planrun.core.limits import Breach, Signs, Vitals, check, look
+from planrun.core.limits import Breach, Signs, Vitals, check, look, unseen_ms
 
 KIND = Kind(
     kind="render",
@@ -31,6 +31,11 @@ def after(seconds: float, *, silent_s: float = 0, vitals: Vitals = NOTHING, kind
 
 def test_at_its_limits_a_job_goes_on() -> None:
     assert after(60, silent_s=10, vitals=Vitals(rss_bytes=100 * MIB, scratch_bytes=200 * MIB)) is None
+
+
+def test_a_look_that_comes_late_counts_little() -> None:
+    assert unseen_ms(looked_ms=START, now_ms=START + 2_000) == 0
+    assert unseen_ms(looked_ms=START, now_ms=START + 3_600_000) == 3_598_000
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,13 @@ KEEPER = [
         "        except ZeroDivisionError:  # a fault",
         "test_a_heartbeat_that_a_fault_swallows_is_followed_by_one_without_the_news",
     ),
+    Fence(
+        "heartbeats go on soon after a machine has slept",
+        "worker/keeper.py",
+        "min(WAIT_S_MAX, max(0.005, (period_ms - passed_ms) / 1000))",
+        "max(0.005, (period_ms - passed_ms) / 1000)",
+        ("tests/sim/test_scenarios_clocks.py::test_c20_a_box_that_slept_past_the_lease_keeps_its_silent_job",),
+    ),
     seen(
         "a lease that seems over is asked about",
         "keeper",
@@ -144,6 +151,13 @@ ATTEMPT = [
         "            if ran is not None:  #",
         "            if True:  #",
         "test_a_broken_worker_says_nothing_of_its_jobs",
+    ),
+    seen(
+        "what never began waits before it is tried again",
+        "attempt",
+        "why=why, started=started,",
+        "why=why,",
+        "test_a_hand_back_says_whether_the_job_had_begun",
     ),
     seen(
         "what is over is not settled",

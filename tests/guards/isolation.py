@@ -70,14 +70,14 @@ ISOLATION = [
     trees(
         "a kill is over once the tree is dead",
         "process",
-        "return await asyncio.wait_for(asyncio.shield(self._exited), _KILL_TIMEOUT_S)",
+        "return await self._obeyed(self._exited, _KILL_TIMEOUT_S)",
         "return Exited(signal=9, killed=True)",
         "test_c46_kill_returns_once_the_whole_tree_is_dead[group]",
     ),
     trees(
         "a launcher that stands still keeps nobody alive",
         "process",
-        "            self._launcher.kill()\n            return await asyncio.shield(self._exited)\n",
+        "            self._launcher.kill()\n            return await asyncio.shield(done)\n",
         "            return Exited(killed=True)\n",
         "test_a_frozen_launcher_does_not_stop_the_kill[group]",
     ),
@@ -91,9 +91,16 @@ ISOLATION = [
     process(
         "nothing of the job before is left in a warm process",
         "process",
-        '            self._tell_launcher({"say": "clear"})\n            await self._cleared\n',
-        "            pass\n",
+        '            self._tell_launcher({"say": "clear"})\n            await',
+        "            self._cleared.set_result(None)\n            await",
         "test_a_warm_process_is_reused_and_cleared_in_between[subreaper]",
+    ),
+    process(
+        "a launcher that stands still holds no warm job up",
+        "process",
+        "            await self._obeyed(self._cleared, _CLEAR_TIMEOUT_S)\n",
+        "            await self._cleared\n",
+        "test_a_guardian_that_stands_still_holds_no_warm_job_up",
     ),
     seen(
         "one look that finds nobody is not enough",

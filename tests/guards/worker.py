@@ -12,6 +12,7 @@ def seen(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 OUTPUT = "test_an_output_is_a_plain_file_in_scratch_with_something_in_it"
 GRACES = "test_a_job_may_end_then_leave_a_checkpoint_and_then_it_has_to_go"
+SLEPT = "test_time_that_the_machine_slept_counts_for_no_limit_of_a_job"
 PLAIN = "test_nothing_but_plain_files_is_kept_and_nobody_waits_for_a_pipe"
 CHANGED = "test_what_changed_is_stored_again_and_what_did_not_is_named_again"
 
@@ -53,6 +54,42 @@ RUN = [
         "if (breach := self._breach()) is not None:",
         "if False:",
         "test_a_limit_ends_the_job_and_what_it_uses_is_told",
+    ),
+    seen(
+        "who slept counts it for no job's silence",
+        "run",
+        "        self._signs = replace(self._signs, at_ms=self._signs.at_ms + unseen)\n",
+        "",
+        SLEPT,
+    ),
+    seen("who slept counts it for no job's run time", "run", "        self._started_ms += unseen\n", "", SLEPT),
+    Fence(
+        "what nobody looked at counts for no limit",
+        "core/limits.py",
+        "return max(0, now_ms - looked_ms - SEEN_MS_MAX)",
+        "return 0",
+        ("tests/core/test_limits.py::test_a_look_that_comes_late_counts_little",),
+    ),
+    seen(
+        "a process that cannot be started is no failure of its job",
+        "run",
+        "        except OSError as error:\n            return Ran(released",
+        "        except ZeroDivisionError as error:\n            return Ran(released",
+        "test_a_process_that_cannot_be_started_is_no_failure_of_the_job",
+    ),
+    seen(
+        "a failure is text",
+        "run",
+        'error.message.encode(errors="replace").decode()',
+        "error.message",
+        "test_what_a_job_calls_its_files_hides_no_failure",
+    ),
+    seen(
+        "a checkpoint on its way ends with its attempt",
+        "run",
+        "not self._has_ended and ",
+        "",
+        "test_a_checkpoint_on_its_way_ends_with_its_attempt",
     ),
     seen(
         "what a job uses is not promised, too",
@@ -172,6 +209,13 @@ RUN = [
         "        if self.kind.warm:\n            await",
         "        if self.kind.warm:\n            self.processes.give_back(process)\n            await",
         "test_a_warm_process_serves_again_only_after_a_success_that_counts",
+    ),
+    seen(
+        "a warm process that has ended serves no more",
+        "run",
+        " and not process.has_ended:\n",
+        ":\n",
+        "test_a_warm_process_that_has_ended_serves_no_more",
     ),
 ]
 

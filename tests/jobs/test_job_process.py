@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -14,6 +15,7 @@ import pytest
 
 from planrun.core.life import Outcome
 from planrun.core.limits import Vitals
+from planrun.worker import process
 from planrun.worker.exits import explain
 from planrun.worker.happenings import Done, Exited, Failed, Progress
 from planrun.worker.isolation import Level
@@ -326,6 +328,21 @@ async def test_what_a_job_prints_before_its_guardian_attends_is_in_its_log(stage
     await stage.process.kill()
 
     assert second_log.read_text() == "run 2\n"
+
+
+async def test_a_guardian_that_stands_still_holds_no_warm_job_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_CLEAR_TIMEOUT_S", 0.5)
+    tag = f"600.{secrets.randbits(48)}"
+    await stage.start("warm", level=Level.SUBREAPER, warm=True)
+    stage.run(tag=tag)
+    await stage.until(Done)
+
+    os.kill(stage.process._launcher.pid, signal.SIGSTOP)
+    async with asyncio.timeout(5):
+        await stage.process.clear()
+
+    assert stage.process.has_ended
+    assert not living(tag)
 
 
 @pytest.mark.parametrize("level", list(Level))

@@ -1,4 +1,4 @@
-"""Scenarios C3 to C7 and C19: the clocks by which leases run, and what is done to them."""
+"""Scenarios C3 to C7, C19 and C20: the clocks by which leases run, and what is done to them."""
 
 from __future__ import annotations
 
@@ -104,3 +104,13 @@ def test_c19_after_a_reboot_of_the_box_what_ran_is_queued_at_once(seed: int) -> 
         assert story.job("job-1") == FINISHED_AFTER_A_LOSS
         [_, again_s] = times(story, "ledger", "granted")
         assert again_s < 3 + 2 + 1
+
+
+@seeds
+def test_c20_a_box_that_slept_past_the_lease_keeps_its_silent_job(seed: int) -> None:
+    """A second after a heartbeat, and for longer than the job may be silent."""
+    with Story("C20", seed, lease_s=60, deed_of=lambda n, attempt: Deed(runs_s=40)) as story:
+        story.suspend("w1", at_s=21, for_s=70)
+        story.run()
+
+        assert story.job("job-1") == FINISHED

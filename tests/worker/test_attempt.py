@@ -130,7 +130,7 @@ class Party:
         return answer
 
     async def release(self, request: ReleaseRequest) -> Settled:
-        self.asked.append("release")
+        self.asked.append("release" if request.started else "release unstarted")
         return self.settled.pop(0)  # type: ignore[return-value]
 
     async def stopped(self, lease: Lease, who: str) -> None:
@@ -293,6 +293,15 @@ async def test_what_is_over_or_handed_back_is_not_settled(party: Party, ran: Ran
     await party.carry()
 
     assert "settle" not in party.asked
+
+
+@pytest.mark.parametrize(("started", "asked"), [(True, "release"), (False, "release unstarted")])
+async def test_a_hand_back_says_whether_the_job_had_begun(party: Party, started: bool, asked: str) -> None:
+    party.ran = Ran(released="why", started=started)
+
+    await party.carry()
+
+    assert party.asked[0] == asked
 
 
 @pytest.mark.parametrize("layout", ["steps-1", "steps-2"])

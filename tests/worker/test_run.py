@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from planrun.core.errors import LostLease
 from planrun.core.kinds import MIB, Kind
 from planrun.core.lease import HeldLease
 from planrun.core.life import Outcome
@@ -36,7 +40,7 @@ pytestmark = pytest.mark.anyio
 KIND = Kind(kind="render", version="v1", module="m", output_bytes_max=MIB, memory_bytes_max=MIB, resumable="steps-1")
 LEASE = Lease(job_id="j", attempt=1, token=1)
 ENDED = Exited(code=0)
-SILENT_S_MAX = 5.0  # a run that goes on for ever fails its test
+SILENT_MAX = 5  # times that a script is asked for more, a second each: a run that goes on for ever fails its test
 
 Step = Happening | Callable[[], Awaitable[Any] | None]
 
@@ -50,13 +54,16 @@ class Scripted:
         self.script: list[Step] = []
         self.did: list[str] = []
         self._nudged, self._answered = asyncio.Event(), asyncio.Event()
+        self._silent = 0
 
     def run(self, kind: Kind, **_: Any) -> None:
         self.did.append("run")
 
     async def next(self) -> Happening:
         if not self.script:
-            await asyncio.wait_for(self._nudged.wait(), SILENT_S_MAX)
+            self._silent += 1
+            assert self._silent <= SILENT_MAX, self.did
+            await self._nudged.wait()
             self._nudged.clear()
             return Nudge()
         step = self.script[0]
@@ -229,6 +236,29 @@ async def test_a_limit_ends_the_job_and_what_it_uses_is_told(party: Party) -> No
     assert (code_of(ran), party.process.did, party.used) == ("memory", ["run", "kill", "end"], [(5, MIB + 1)])
 
 
+@pytest.mark.parametrize("limits", [{"max_runtime_s": 60}, {"stall_s": 10}])
+async def test_time_that_the_machine_slept_counts_for_no_limit_of_a_job(
+    tmp_path: Path, limits: dict[str, float]
+) -> None:
+    for by_s, ends in (([1, 3600, 1], None), ([1] * 61, "overtime" if "max_runtime_s" in limits else "stalled")):
+        party = Party(tmp_path / str(ends), kind=replace(KIND, **limits))  # type: ignore[arg-type]
+        passing = [partial(party.clock.advance, seconds) for seconds in by_s]
+
+        assert code_of(await party.carry(*passing, Done({}, 42), ENDED)) == ends
+
+
+async def test_what_a_job_calls_its_files_hides_no_failure(party: Party) -> None:
+    """Bytes that are no text would be refused wherever the failure is sent."""
+    out = party.folder.scratch / os.fsdecode(b"\xff.mp4")
+    out.touch()
+
+    ran = await party.result(out=out)
+
+    assert ran.error is not None
+    assert "?.mp4 is empty" in ran.error.message
+    ran.error.message.encode()
+
+
 @pytest.mark.parametrize("said", [Failed(Outcome.PERMANENT, "no", "no"), Stopped()])
 async def test_whatever_ends_an_attempt_its_process_is_dead_before_that_is_said(party: Party, said: Happening) -> None:
     await party.carry(said)
@@ -257,6 +287,19 @@ async def test_a_worker_in_a_hurry_gives_its_jobs_back_as_they_are(party: Party)
     ran = await party.carry(lambda: party.orders.give(hurry=True), Done({}, 42), ENDED)
 
     assert (ran and ran.released, party.process.did) == ("the worker drains", ["run", "kill", "end"])
+
+
+async def test_a_process_that_cannot_be_started_is_no_failure_of_the_job(
+    party: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(granted: Granted, kind: Kind) -> Scripted:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(party, "take", refuse)
+
+    ran = await party.carry()
+
+    assert ran == Ran(released="the job process did not start: Resource temporarily unavailable", started=False)
 
 
 async def test_a_draining_worker_starts_nothing(party: Party) -> None:
@@ -323,6 +366,34 @@ async def test_checkpoints_are_taken_in_order_though_threads_of_the_job_ask_at_o
     await party.carry(CheckpointReady(1), CheckpointReady(2), both, Done({}, 42), ENDED)
 
     assert party.named == [1, 2]
+
+
+async def test_a_checkpoint_on_its_way_ends_with_its_attempt(party: Party) -> None:
+    """It would be named by nobody, and a worker that ends waits for its threads."""
+    under_way = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slowly(folder: Path, seq: int, *, may_go_on: Callable[[], bool]) -> Checkpoint:
+        loop.call_soon_threadsafe(under_way.set)
+        for _ in range(500):
+            if not may_go_on():
+                raise LostLease("told to end")
+            time.sleep(0.01)
+        return Checkpoint(attempt=1, seq=seq, format="steps-1")
+
+    party.upload = slowly  # type: ignore[method-assign]
+    await party.carry(CheckpointReady(1), under_way.wait, lambda: party.orders.give(hurry=True))
+
+    async with asyncio.timeout(2):
+        await party.run.stored()
+
+
+async def test_a_warm_process_that_has_ended_serves_no_more(tmp_path: Path) -> None:
+    party = Party(tmp_path, kind=replace(KIND, warm=True))
+    party.process.has_ended = True
+
+    assert await party.carry(Done({}, 42)) == Ran(value=42)
+    assert party.process.did == ["run", "clear", "end"]
 
 
 async def test_a_warm_process_serves_again_only_after_a_success_that_counts(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def after_attempt(budgets: Budgets, outcome: Outcome, *, started: bool = True) -
     Args:
         budgets: As they stand before this attempt is charged.
         outcome: How the attempt ended.
-        started: False if the job code never began (no free slot in time): it waits by its hand-backs.
+        started: False if the job code never began: the next attempt waits by its hand-backs.
 
     Returns:
         The verdict. Source of the rules: docs/concepts/failure-classes.md.

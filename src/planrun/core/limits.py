@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from planrun.core.kinds import MIB, Kind
 from planrun.core.life import Outcome
 
+SEEN_MS_MAX = 2_000  # between two looks, a second apart
 CPU_NOISE_MS = 50
 CPU_NOISE_SHARE = 0.02  # of one core: a loop that only polls stays below
 
@@ -69,6 +70,11 @@ def look(signs: Signs, *, vitals: Vitals | None, progressed: bool, now_ms: int) 
         return Signs(at_ms=now_ms, vitals=vitals)
     # CPU is compared with the last sign, so that noise adds up over no longer time than its share does.
     return replace(signs, vitals=replace(before, scratch_bytes=vitals.scratch_bytes))
+
+
+def unseen_ms(*, looked_ms: int, now_ms: int) -> int:
+    """How much of the time since the last look counts for no limit: nobody was there to see what the job does."""
+    return max(0, now_ms - looked_ms - SEEN_MS_MAX)
 
 
 def check(kind: Kind, *, started_ms: int, last_sign_ms: int, vitals: Vitals, now_ms: int) -> Breach | None:

@@ -213,7 +213,7 @@ class Attempt:
     async def _conclude(self, ran: Ran) -> None:
         """The job process is dead, and `ran` says how it went."""
         if ran.released is not None:
-            await self._release(ran.released)
+            await self._release(ran.released, started=ran.started)
             return
         if ran.over:
             await self._let_go()
@@ -317,8 +317,8 @@ class Attempt:
         log.warning("%s was refused: %s (%s); nothing of it is visible", self.name, answer.status, answer.why)
         await self._report_stopped()
 
-    async def _release(self, why: str) -> None:
-        request = ReleaseRequest(lease=self.granted.lease, why=why, who=self.tools.who)
+    async def _release(self, why: str, *, started: bool = True) -> None:
+        request = ReleaseRequest(lease=self.granted.lease, why=why, started=started, who=self.tools.who)
         answer = await self._until_answered("hand-back", lambda: self.tools.ledger.release(request))
         log.info("%s handed back: %s", self.name, answer.state or answer.status)
         if answer.status not in ("won", "requeued"):

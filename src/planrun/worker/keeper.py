@@ -24,6 +24,7 @@ from planrun.worker.options import WorkerOptions
 log = logging.getLogger(__name__)
 
 PROGRESS_MS = 1_000
+WAIT_S_MAX = 1.0  # while the machine sleeps timers stand still, and leases do not
 LOOP = "keep leases"
 TRY_AGAIN_MS = 200  # once the ledger can be written again, holders have a moment to renew that is longer
 
@@ -198,7 +199,9 @@ class Keeper:
     def _wait_s(self) -> float:
         passed_ms = self._clock.boot_ms() - self._sent_ms
         period_ms = min(PROGRESS_MS, self._heartbeat_ms) if self._has_news() else self._heartbeat_ms
-        return max(0.005, (period_ms - passed_ms) / 1000) if self._holdings else min(5.0, self._heartbeat_ms / 1000)
+        if not self._holdings:
+            return min(5.0, self._heartbeat_ms / 1000)
+        return min(WAIT_S_MAX, max(0.005, (period_ms - passed_ms) / 1000))
 
     def _is_due(self) -> bool:
         passed_ms = self._clock.boot_ms() - self._sent_ms

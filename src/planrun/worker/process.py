@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from planrun.config import VALUE_BYTES_MAX
 from planrun.core.kinds import Kind
@@ -24,10 +24,13 @@ from planrun.worker.happenings import WAITING_MAX, Exited, Happening, Nudge, Run
 from planrun.worker.isolation import MESSAGE_BYTES_MAX, Level, attend, open_control, start_tree
 from planrun.worker.tree import end_marked
 
+T = TypeVar("T")
+
 TAIL_LINES = 20
 START_LOG_BYTES_MAX = 64 * 1024
 _TAIL_BYTES = 16 * 1024
 _KILL_TIMEOUT_S = 1.0  # a cancel promises a dead tree within 2 s, also below a launcher that stands still
+_CLEAR_TIMEOUT_S = 5.0  # a job has ended well and nobody waits: time for many processes on a busy machine
 
 
 class JobProcess:
@@ -171,24 +174,28 @@ class JobProcess:
     async def kill(self) -> Exited:
         """Kill the whole tree. Returns once every process of it is dead, and again if it was dead already."""
         self._tell_launcher({"say": "kill"})
-        try:
-            return await asyncio.wait_for(asyncio.shield(self._exited), _KILL_TIMEOUT_S)
-        except TimeoutError:  # a launcher that was frozen, say. Without it, the mark still leads to the tree
-            self._launcher.kill()
-            return await asyncio.shield(self._exited)
+        return await self._obeyed(self._exited, _KILL_TIMEOUT_S)
 
     async def clear(self) -> None:
-        """Kill every process of the tree but the runner; returns once they are dead, or all is."""
+        """Kill every process of the tree but the runner; returns once they are dead, or all is: see `has_ended`."""
         self._is_running = False
         if not self._exited.done():
             self._cleared = asyncio.get_running_loop().create_future()
             self._tell_launcher({"say": "clear"})
-            await self._cleared
+            await self._obeyed(self._cleared, _CLEAR_TIMEOUT_S)
 
     @property
     def has_ended(self) -> bool:
         """Is the whole tree dead?"""
         return self._exited.done()
+
+    async def _obeyed(self, done: asyncio.Future[T], within_s: float) -> T:
+        """What the launcher was told is done; or it is frozen, say, and dies: the mark still leads to its tree."""
+        try:
+            return await asyncio.wait_for(asyncio.shield(done), within_s)
+        except TimeoutError:
+            self._launcher.kill()
+            return await asyncio.shield(done)
 
     def _attend(self, folder: Path, *, log_bytes_max: int, memory_bytes_max: int) -> None:
         self._tell_launcher(

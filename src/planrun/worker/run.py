@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from planrun.clock import Clock
 from planrun.core.errors import Permanent, PlanrunError
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
-from planrun.core.limits import Breach, Signs, Vitals, check, check_output, look
+from planrun.core.limits import Breach, Signs, Vitals, check, check_output, look, unseen_ms
 from planrun.core.messages import Checkpoint, CheckpointRequest, Failure, Granted
 from planrun.ledger.contract import Ledger
 from planrun.worker.checkpoints import CheckpointUpload
@@ -39,6 +41,7 @@ class Ran:
 
     Attributes:
         released: Handed back, and why; None: not handed back.
+        started: False if that was because its process could not be started: no fault of the job.
         over: The lease is lost, or the job canceled: nothing may be said of this attempt.
     """
 
@@ -47,11 +50,13 @@ class Ran:
     value: Any = None
     error: Failure | None = None
     released: str | None = None
+    started: bool = True
     over: bool = False
 
     @classmethod
     def failed(cls, outcome: Outcome, error: Failure) -> Ran:
-        return cls(outcome=outcome, error=error)
+        text = error.message.encode(errors="replace").decode()  # it may name files, and those are bytes
+        return cls(outcome=outcome, error=msgspec.structs.replace(error, message=text))
 
 
 @dataclass(eq=False)
@@ -72,6 +77,8 @@ class Run:
     _signs: Signs = field(init=False)
     _vitals: Vitals = field(default_factory=Vitals, init=False)
     _started_ms: int = field(default=0, init=False)
+    _looked_ms: int = field(default=0, init=False)
+    _has_ended: bool = field(default=False, init=False)
     _stop_by_ms: int | None = field(default=None, init=False)
     _asked_to_stop: bool = field(default=False, init=False)
     _taking: list[asyncio.Future[None]] = field(default_factory=list, init=False)
@@ -89,8 +96,8 @@ class Run:
         try:
             process = await self.processes.take(granted, self.kind)
         except OSError as error:
-            return _not_started(error)
-        self._started_ms = self.clock.boot_ms()
+            return Ran(released=f"the job process did not start: {error}", started=False)
+        self._started_ms = self._looked_ms = self.clock.boot_ms()
         self._signs = Signs(at_ms=self._started_ms)
         try:
             process.run(
@@ -134,10 +141,12 @@ class Run:
                     async with asyncio.timeout(self._patience_s()):
                         event = await process.next()
                 except TimeoutError:
-                    continue
+                    event = Nudge()
+                self._leave_out_unseen()
                 if (ran := await self._hear(process, event, uploads)) is not None:
                     return ran
         finally:
+            self._has_ended = True
             orders.listeners.remove(process.nudge)
             self.holding.on_end = lambda: None
             for taking in self._taking:
@@ -190,7 +199,7 @@ class Run:
         # Measured once a second, and what occupies the disk: neither the last moment nor a file of holes shows there.
         if (breach := check_output(self.kind, sum(path.stat().st_size for path in outputs.values()))) is not None:
             return Ran.failed(*explain(Exited(), breach=breach))
-        if self.kind.warm:
+        if self.kind.warm and not process.has_ended:
             self.processes.give_back(process)
         return Ran(outputs=outputs, value=done.value)
 
@@ -218,7 +227,7 @@ class Run:
     async def _store_checkpoint(self, uploads: CheckpointUpload) -> str:
         """Empty if it was taken, else why not."""
         lease, folder = self.holding.lease, self.folder.scratch / "checkpoint"
-        may_go_on = lambda: self.holding.may_act(self.clock.boot_ms())  # noqa: E731
+        may_go_on = lambda: not self._has_ended and self.holding.may_act(self.clock.boot_ms())  # noqa: E731
         try:
             if not self.kind.resumable:
                 raise Permanent(f"kind {self.kind.kind} is not declared resumable", code="checkpoint")
@@ -266,6 +275,14 @@ class Run:
         self._vitals = vitals or self._vitals
         self._signs = look(self._signs, vitals=vitals, progressed=progressed, now_ms=self.clock.boot_ms())
 
+    def _leave_out_unseen(self) -> None:
+        """Time that passed while the machine slept, or this process stood still, counts against no job."""
+        now_ms = self.clock.boot_ms()
+        unseen = unseen_ms(looked_ms=self._looked_ms, now_ms=now_ms)
+        self._looked_ms = now_ms
+        self._started_ms += unseen
+        self._signs = replace(self._signs, at_ms=self._signs.at_ms + unseen)
+
     def _breach(self) -> Breach | None:
         return check(
             self.kind,
@@ -284,10 +301,6 @@ def _heard(upload: asyncio.Future[Any]) -> None:
     """How it ended is known here: whoever asked may have gone, and nothing hangs on it then."""
     if not upload.cancelled():
         upload.exception()
-
-
-def _not_started(error: OSError) -> Ran:
-    return Ran.failed(Outcome.TRANSIENT, Failure(message=f"the job process did not start: {error}", code="start"))
 
 
 def _kept_file(name: str, path: Path, scratch: Path) -> Path:
