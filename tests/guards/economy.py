@@ -146,6 +146,7 @@ WASTED = {
     "who was refused says that it has stopped": "room: nobody knows that its files may go for good",
     "a lease that is over is not renewed": "work: heartbeats of what has ended",
     "a settle is asked for until it is answered": "work: what was done is done again",
+    "a lease that was granted late is renewed at once": TWICE,
     "a second order to end is in a hurry": "time: of a deploy",
     "a machine without room takes no job": "work: attempts that fail for lack of room",
     "inputs are not a job's output": "work: of a job with large inputs, again and again",

@@ -198,6 +198,12 @@ TRANSPORT = [
         "",
         ("tests/worker/test_taking.py::test_an_unanswered_grant_is_asked_for_again_by_one_slot_at_a_time",),
     ),
+    keeper(
+        "a lease that was granted late is renewed at once",
+        "            self._sent_ms = min(self._sent_ms, asked_ms)\n",
+        "",
+        "test_a_lease_that_was_granted_late_is_renewed_at_once",
+    ),
     Fence(
         "trust in a lease counts from the first question",
         TAKING,
