@@ -147,6 +147,8 @@ WASTED = {
     "a lease that is over is not renewed": "work: heartbeats of what has ended",
     "a settle is asked for until it is answered": "work: what was done is done again",
     "a lease that was granted late is renewed at once": TWICE,
+    "what the next attempt has taken over is not emptied under it": "work: an attempt that fails for lack of a folder",
+    "a removal that was cut short is gone on with": "room: half a folder for each",
     "a second order to end is in a hurry": "time: of a deploy",
     "a machine without room takes no job": "work: attempts that fail for lack of room",
     "inputs are not a job's output": "work: of a job with large inputs, again and again",
