@@ -189,6 +189,13 @@ SUPERVISOR = [
         f"{SIM}_failures.py"
         "::test_what_a_fault_of_the_worker_ended_is_tried_again_before_its_lease_is_over_and_says_why[1]",
     ),
+    Fence(
+        "who never became a worker leaves no lock file",
+        "wiring/worker.py",
+        "            undo.callback(lock.remove)\n",
+        "",
+        ("tests/worker/test_embed.py::test_who_never_became_a_worker_leaves_no_lock_file",),
+    ),
     carried(
         "a machine without room takes no job",
         "        if isinstance(room, NoRoom):\n",

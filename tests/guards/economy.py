@@ -150,6 +150,7 @@ WASTED = {
     "what the next attempt has taken over is not emptied under it": "work: an attempt that fails for lack of a folder",
     "a removal that was cut short is gone on with": "room: half a folder for each",
     "what a fault of the worker has ended goes on, and says why": "time: a lease, and nobody hears why",
+    "who never became a worker leaves no lock file": "room: a file for each start in vain",
     "a second order to end is in a hurry": "time: of a deploy",
     "a machine without room takes no job": "work: attempts that fail for lack of room",
     "inputs are not a job's output": "work: of a job with large inputs, again and again",
