@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,7 +63,8 @@ class Worker:
         if self._loop is None:
             self._told_early = True
         else:
-            self._loop.call_soon_threadsafe(self._drain)
+            with suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._drain)
 
     async def _main(self, overseer: Overseer) -> int:
         self._loop = asyncio.get_running_loop()

@@ -240,6 +240,20 @@ SUPERVISOR = [
         f"{SIM}_failures.py::test_d21_a_fatal_error_ends_its_worker_and_each_of_its_jobs_returns_when_its_lease_runs_out[1]",
     ),
     carried(
+        "what a fault of the worker has ended goes on, and says why",
+        "            await self._own_up(lease, fault)\n",
+        "",
+        f"{SIM}_failures.py"
+        "::test_what_a_fault_of_the_worker_ended_is_tried_again_before_its_lease_is_over_and_says_why[1]",
+    ),
+    Fence(
+        "who never became a worker leaves no lock file",
+        "wiring/worker.py",
+        "            undo.callback(lock.remove)\n",
+        "",
+        ("tests/worker/test_embed.py::test_who_never_became_a_worker_leaves_no_lock_file",),
+    ),
+    carried(
         "a machine without room takes no job",
         "        if isinstance(room, NoRoom):\n",
         "        if False:\n",

@@ -164,6 +164,22 @@ SWEEPING = [
         SCRATCH,
         by="collector",
     ),
+    seen(
+        "what the next attempt has taken over is not emptied under it",
+        "scratch",
+        '                folder = folder.rename(folder.with_suffix(".gone"))\n',
+        "",
+        "test_a_folder_that_the_next_attempt_takes_over_meanwhile_is_not_emptied_under_it",
+        by="collector",
+    ),
+    seen(
+        "a removal that was cut short is gone on with",
+        "scratch",
+        r"(\.gone)?",
+        "",
+        "test_a_folder_whose_removal_was_cut_short_goes_next_time",
+        by="collector",
+    ),
     seen("a link is nobody's scratch", "scratch", " and not path.is_symlink()", "", SCRATCH, by="collector"),
     seen(
         "an answer is confirmed once it was taken",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from planrun.core.names import attempt_prefix, token_of
 from planrun.orchestrator.collector import COLLECT_EVERY_MS, Collector
 from planrun.storage.contract import Stored
 from planrun.storage.filesystem import FilesystemStore
+from planrun.worker.folder import AttemptFolder
 from tests.orchestrator.fake_ledger import FakeLedger
 
 pytestmark = pytest.mark.anyio
@@ -124,6 +127,40 @@ async def test_scratch_of_dead_attempts_goes_and_of_live_ones_stays(
     assert [path.name for path in scratch.iterdir()] == [f"{LIVE:x}"]
 
 
+async def test_a_folder_that_the_next_attempt_takes_over_meanwhile_is_not_emptied_under_it(
+    ledger: FakeLedger, collector: Collector, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = AttemptFolder(scratch, DEAD)
+    before.create()
+
+    def remove(folder: Path) -> None:
+        """As `shutil` does: what has been opened once is emptied, whatever its name is by then."""
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        AttemptFolder(scratch, LIVE, instead_of=before).create()
+        for entry in os.scandir(handle):
+            os.rmdir(entry.name, dir_fd=handle)
+        os.close(handle)
+        folder.rmdir()
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    await collector.tick(ledger.boot_ms)
+
+    assert sorted(str(path.relative_to(scratch)) for path in scratch.rglob("*")) == [
+        f"{LIVE:x}",
+        *(f"{LIVE:x}/{own}" for own in ("home", "scratch", "tmp")),
+    ]
+
+
+async def test_a_folder_whose_removal_was_cut_short_goes_next_time(
+    ledger: FakeLedger, collector: Collector, scratch: Path
+) -> None:
+    (scratch / f"{DEAD:x}.gone" / "scratch").mkdir(parents=True)
+
+    await collector.tick(ledger.boot_ms)
+
+    assert list(scratch.iterdir()) == []
+
+
 async def test_a_dry_run_tells_and_removes_nothing(
     ledger: FakeLedger, store: FilesystemStore, scratch: Path, tmp_path: Path
 ) -> None:
@@ -174,8 +211,6 @@ async def test_folders_that_job_code_has_closed_are_opened_and_removed(
     ledger: FakeLedger, collector: Collector, scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As root nothing is closed, so the first try is made to fail as it would for others."""
-    import shutil  # noqa: PLC0415
-
     closed = scratch / f"{DEAD:x}/scratch/closed"
     closed.mkdir(parents=True)
     (closed / "file").touch()
