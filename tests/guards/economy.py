@@ -136,6 +136,7 @@ WASTED = {
     "past the own deadline nobody acts unasked": "work: an upload in vain",
     "trust in a fresh lease counts from the question": TWICE,
     "a fault of one heartbeat is not the last": TWICE,
+    "a store that hangs leaves threads to heartbeats and kills": TWICE,
     "a lease that seems over is asked about": TWICE,
     "heartbeats go on soon after a machine has slept": TWICE,
     "what never began waits before it is tried again": "work: starts on a machine that can start nothing",
