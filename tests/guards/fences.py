@@ -228,6 +228,20 @@ SECOND_LINE = [
         ("tests/ledger/test_opening.py::test_another_programs_database_is_refused_and_left_alone",),
     ),
     Fence(
+        "what lies on an automount is what counts",
+        "ledger/sqlite/database.py",
+        "if len(point) >= length",
+        "if len(point) > length",
+        ("tests/ledger/test_opening.py::test_of_two_mounts_at_one_place_the_later_one_counts",),
+    ),
+    Fence(
+        "a mount is found whatever its name is",
+        "ledger/sqlite/database.py",
+        'os.fsdecode(escaped.decode("unicode_escape").encode("latin-1"))',
+        'escaped.decode("unicode_escape")',
+        ("tests/ledger/test_opening.py::test_a_mount_is_found_whatever_its_name_is",),
+    ),
+    Fence(
         "nothing is written to a file without a name",
         "ledger/sqlite/writer.py",
         "            if loss := self._file.find_loss():\n",
