@@ -35,6 +35,8 @@ WASTED = {
     "who asks why hears of a broker that is away": "time: of whoever looks for the reason",
     "a broker that is away is said": "time: of whoever looks for the reason",
     "what is paused is not offered": "work: what is offered is refused at the grant",
+    "after a stall holders have a moment, however slow the turns before it were": TWICE,
+    "one stall does not make the next one ordinary": TWICE,
     "a renewal never shortens": TWICE,
     "expiry is sticky": TWICE,
     "trust counts from the sending": TWICE,

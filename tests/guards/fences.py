@@ -242,6 +242,27 @@ SECOND_LINE = [
         ("tests/ledger/test_opening.py::test_a_mount_is_found_whatever_its_name_is",),
     ),
     Fence(
+        "where every turn is slow leases end all the same",
+        "ledger/sqlite/access.py",
+        "max(DELAYED_MS, 2 * self._usual_ms(asked_ms))",
+        "DELAYED_MS",
+        ("tests/ledger/test_access.py::test_a_disk_that_is_slow_for_good_keeps_no_lease_for_ever",),
+    ),
+    Fence(
+        "after a stall holders have a moment, however slow the turns before it were",
+        "ledger/sqlite/access.py",
+        "max(DELAYED_MS, 2 * self._usual_ms(asked_ms))",
+        "(math.inf if self._usual_ms(asked_ms) else DELAYED_MS)",
+        ("tests/ledger/test_access.py::test_a_turn_that_is_much_slower_than_those_before_it_is_trouble",),
+    ),
+    Fence(
+        "one stall does not make the next one ordinary",
+        "ledger/sqlite/access.py",
+        "self._usual_ms(asked_ms) // 2",
+        "self._usual_ms(asked_ms)",
+        ("tests/ledger/test_access.py::test_a_stall_does_not_make_later_ones_ordinary",),
+    ),
+    Fence(
         "nothing is written to a file without a name",
         "ledger/sqlite/writer.py",
         "            if loss := self._file.find_loss():\n",
