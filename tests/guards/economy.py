@@ -37,6 +37,7 @@ WASTED = {
     "what is paused is not offered": "work: what is offered is refused at the grant",
     "after a stall holders have a moment, however slow the turns before it were": TWICE,
     "one stall does not make the next one ordinary": TWICE,
+    "to look through everything keeps no other look waiting": "time: of whoever waits for the line to be looked at",
     "a renewal never shortens": TWICE,
     "expiry is sticky": TWICE,
     "trust counts from the sending": TWICE,

@@ -263,6 +263,13 @@ SECOND_LINE = [
         ("tests/ledger/test_access.py::test_a_stall_does_not_make_later_ones_ordinary",),
     ),
     Fence(
+        "nothing is read apart from a file without a name",
+        "ledger/sqlite/reader.py",
+        "        self._refuse_loss()\n        return await asyncio",
+        "        return await asyncio",
+        ("tests/ledger/test_bad_days.py::test_a_ledger_that_is_gone_under_an_open_process_takes_nothing_in",),
+    ),
+    Fence(
         "nothing is written to a file without a name",
         "ledger/sqlite/writer.py",
         "            if loss := self._file.find_loss():\n",
