@@ -139,6 +139,18 @@ class RecoveryContract(ChronicleContract):
         await chronicle.take_generation(2, "me", seal_key="k2", recovering=True)
         assert isinstance(await they.ask(job.job_id), Granted)
 
+    async def test_a_sealed_token_of_a_job_that_is_not_known_is_proof_too(
+        self, they: Actors, chronicle: Chronicle
+    ) -> None:
+        """What was submitted after the copy was made is forgotten as a whole."""
+        await chronicle.take_generation(1, "me", seal_key="k1", recovering=False)
+        lease = structs.replace(await they.running(), job_id=job_id_of("default", "forgotten"))
+        assert await they.renew(lease) == ["lost"]
+        assert (await chronicle.history()).rolled_back == ""
+
+        assert await they.renew(later(lease, seal_key="k1")) == ["lost"]
+        assert "behind its workers" in (await chronicle.history()).rolled_back
+
     async def test_a_high_number_without_its_seal_proves_nothing(self, they: Actors, chronicle: Chronicle) -> None:
         """Whoever has a token for workers can say any number, in every verb that takes a lease."""
         await chronicle.take_generation(1, "me", seal_key="k1", recovering=False)

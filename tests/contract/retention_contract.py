@@ -97,6 +97,9 @@ class RetentionContract(LedgerContract):
         assert await ledger.result(lease.job_id) is None
         assert (await they.row(lease.job_id)).state is State.FINISHED
         assert [event.what for event in await ledger.events(lease.job_id)]
+        await finished(they)
+        assert await ledger.ended(0) == {"finished": 2}
+        assert await ledger.ended(clock.wall_ms - 1_000) == {"finished": 1}
 
     async def test_the_row_says_gone_before_the_files_are_garbage(
         self, they: Actors, ledger: Ledger, clock: ManualClock

@@ -115,6 +115,12 @@ RECOVERY = [
         "TestRecovery::test_a_sealed_token_that_was_not_given_out_is_proof_that_the_ledger_was_rolled_back",
     ),
     contract(
+        "a sealed token of a job that is not known is proof, too",
+        f"{VERBS}/holding.py", "    heed_lease(tx, lease)\n",
+        '    if one(tx, "job_state", job_id=lease.job_id) is not None:\n        heed_lease(tx, lease)\n',
+        "TestRecovery::test_a_sealed_token_of_a_job_that_is_not_known_is_proof_too",
+    ),
+    contract(
         "a sealed offer that was not made is proof",
         f"{VERBS}/holding.py", '        heed_offer(tx, request, job["attempt"])\n', "",
         "TestRecovery::test_a_sealed_offer_of_an_attempt_ahead_of_the_ledger_stops_all_grants",

@@ -66,10 +66,10 @@ class Ledger(Protocol):
         ...
 
     async def cancel(self, request: CancelRequest) -> CancelReply:
-        """End a job for every caller, at once.
+        """End a job for every caller, at once. A job's id means that job, whatever requests are called.
 
         Raises:
-            UnknownJob: No such job in that namespace.
+            UnknownJob: No such job in that namespace, or one that is in the archive.
         """
         ...
 

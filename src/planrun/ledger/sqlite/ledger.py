@@ -197,16 +197,16 @@ class SqliteLedger:
         return await self._read(partial(reading.job_ids, namespace=namespace, prefix=prefix, limit=limit))
 
     async def ended(self, since_ms: int) -> dict[str, int]:
-        return await self._read(partial(reading.ended, since_ms=since_ms))
+        return await self._reader.read_apart(partial(reading.ended, since_ms=since_ms))
 
     async def counts(self, namespace: str | None) -> dict[str, int]:
         return await self._read(partial(reading.counts, namespace=namespace))
 
     async def owed(self) -> Owed | None:
-        return await self._read(reading.owed)
+        return await self._reader.read_apart(reading.owed)
 
     async def violations(self) -> list[str]:
-        return await self._read(reading.violations)
+        return await self._reader.read_apart(reading.violations)
 
     # --- workers ---
 

@@ -79,8 +79,11 @@ def _refuse_second_retry(tx: Tx, job_id: str) -> None:
 
 
 def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> SubmitReply:
-    """One more caller of a job that exists. The job row is written before subscribers are: a settle that
-    runs at the same time either sees the new subscriber or lets us see its result."""
+    """One more caller of a job that exists.
+
+    Nothing locks the job: the ledger has one writer at a time, so that a settle either sees the new subscriber, or lets
+    us see its result.
+    """
     if disposition == "joined":
         joined = one(tx, "join_job", job_id=job_id, priority=request.priority, deadline_at_ms=request.deadline_at_ms)
         row = one(tx, "job_state", job_id=job_id)
