@@ -223,6 +223,15 @@ RECOVERY = [
          "::test_a_ledger_that_says_no_answer_by_itself_has_no_workers_without_its_orchestrator",),
     ),
     orchestrator(
+        "what cannot be written holds up no answer behind it",
+        "closer", "self._after = closing.last", "self._after = 0",
+        f"{RECOVERIES}::test_answers_that_cannot_be_written_hold_up_none_behind_them",
+    ),
+    core("a manifest stands in a namespace", "manifests", "is_name(namespace) and ", "",
+         "test_another_object_is_nobodys_manifest[_public/results/index.json]"),
+    core("a manifest is believed under the key of its job", "manifests", "if key == manifest_key(", "if manifest_key(",
+         "test_what_is_written_down_is_believed_under_the_key_of_its_job_alone"),
+    orchestrator(
         "a recovery adopts what was said",
         "recovery", "    if history.recovering:", "    if False:",
         f"{RECOVERIES}::test_a_copy_from_before_the_last_fifty_settles_is_refused_and_recovered_without_a_second_answer"

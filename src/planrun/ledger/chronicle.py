@@ -36,8 +36,12 @@ class Chronicle(Protocol):
         """The manifests of the store are adopted: the ledger is whole again."""
         ...
 
-    async def closing(self, *, limit: int) -> Closing:
-        """Jobs that have ended and whose answer has not been said, the oldest first."""
+    async def closing(self, *, limit: int, after: int = 0) -> Closing:
+        """Jobs that have ended and whose answer has not been said, the oldest first.
+
+        Args:
+            after: Only those behind the `last` of another look.
+        """
         ...
 
     async def adopt(self, manifests: Sequence[Manifest]) -> None:

@@ -17,11 +17,13 @@ from planrun.ledger.verbs.recovering import history
 ELSEWHERE = Failure(message="the job ended in another history of this ledger", code="lost")
 
 
-def closing(tx: Tx, *, limit: int) -> Closing:
+def closing(tx: Tx, *, limit: int, after: int) -> Closing:
     """Jobs whose answer has not been said, and how far the ledger has counted with them."""
     known = history(tx)
-    manifests = tuple(_manifest(tx, row["job_id"]) for row in tx.rows("closing", limit=limit))
-    return Closing(generation=known.generation, n=known.n, manifests=manifests)
+    rows = tx.rows("closing", limit=limit, after=after)
+    manifests = tuple(_manifest(tx, row["job_id"]) for row in rows)
+    last = rows[-1]["id"] if len(rows) == limit else 0
+    return Closing(generation=known.generation, n=known.n, manifests=manifests, last=last)
 
 
 def adopt(tx: Tx, manifests: Sequence[Manifest]) -> None:
