@@ -16,12 +16,14 @@ import pytest
 from planrun.core.errors import LedgerUnusable, StorageError
 from planrun.core.life import Outcome, State
 from planrun.core.manifests import manifest_key
-from planrun.core.messages import Lease, Result
-from planrun.core.names import token_of
-from planrun.orchestrator import closer
+from planrun.core.messages import Handler, Lease, Result
+from planrun.core.names import job_id_of, token_of
+from planrun.orchestrator import closer, recovery
 from planrun.orchestrator.collector import Collector
 from planrun.storage.filesystem import FilesystemStore
+from tests.contract.actors import KIND
 from tests.contract.manual_clock import ManualClock
+from tests.contract.retention_contract import drop
 from tests.orchestrator.standing import copy_of, standing
 
 pytestmark = pytest.mark.anyio
@@ -237,6 +239,32 @@ async def test_what_a_namespace_called_results_has_published_holds_up_no_recover
     async with standing(tmp_path / "snapshot.db", store, clock, recover=True) as party:
         for lease in before.leases:
             assert await party.they.result(lease.job_id) == before.results[lease.job_id]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("is_read_first", [False, True])
+async def test_of_finished_jobs_with_one_key_the_newest_has_it_after_a_recovery(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, is_read_first: bool, is_known: bool
+) -> None:
+    """Whether or not the older one is read first, or known to the copy: its files are gone by now."""
+    monkeypatch.setattr(recovery, "AT_ONCE_MAX", 1)
+    requests = sorted(("r1", "r2"), key=lambda each: job_id_of("default", each), reverse=not is_read_first)
+    older, newer = requests
+    copy, store = tmp_path / "copy.db", tmp_path / "store"
+    async with standing(tmp_path / "ledger.db", store, clock) as party:
+        await party.they.register("w1", handlers=(Handler(kind=KIND, version="v1", result_ttl_s=3600),))
+        for request_id in requests:
+            if request_id == (newer if is_known else older):
+                await party.ledger.backup(str(copy))
+            await drop(party.ledger)
+            await party.finish(await party.they.running(request_id=request_id, key="k"), request_id, tmp_path)
+            await party.say()
+            clock.advance(3600)
+
+    async with standing(copy, store, clock, recover=True) as party:
+        reply = await party.they.submit(key="k")
+        assert (reply.disposition, reply.job_id) == ("answered", job_id_of("default", newer))
+        assert await party.ledger.violations() == []
 
 
 async def test_a_damaged_manifest_is_said_and_holds_up_nobody_else(tmp_path: Path, clock: ManualClock) -> None:
