@@ -54,7 +54,7 @@ class RecoveryContract(ChronicleContract):
         plain = a_manifest(lease, token=lease.token, attempt=2)
         manifest = structs.replace(
             plain,
-            result=structs.replace(plain.result, key="k"),
+            result=structs.replace(plain.result, key="k", ended_at_ms=they.clock.wall_ms),
             request_id="r",
             request_hash=asked.request_hash,
             content_hash=asked.content_hash,
@@ -74,6 +74,19 @@ class RecoveryContract(ChronicleContract):
         assert list(await they.bodies()) == [f"result:{lease.job_id}:publish:a.mp4"]  # the other waits for it
         assert await ledger.holder_of("default", "a.mp4") == lease.job_id
         assert await ledger.violations() == []
+
+    async def test_the_key_of_a_job_that_is_open_here_stays_with_it(self, they: Actors, chronicle: Chronicle) -> None:
+        await chronicle.be_strict()
+        holder = await they.running(key="k")
+        lease = Lease(job_id=job_id_of("default", "r"), attempt=1, token=token_of(1, 9))
+        plain = a_manifest(lease, token=lease.token, attempt=1)
+        result = structs.replace(plain.result, key="k", ended_at_ms=they.clock.wall_ms)
+
+        assert await chronicle.adopt([structs.replace(plain, result=result)]) == 1
+        await chronicle.end_recovery()
+
+        reply = await they.submit(key="k")
+        assert (reply.disposition, reply.job_id) == ("joined", holder.job_id)
 
     async def test_while_recovering_and_of_an_open_job_of_older_tokens_nothing_is_garbage(
         self, they: Actors, ledger: Ledger, chronicle: Chronicle, clock: ManualClock

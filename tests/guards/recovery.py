@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .fences import CLOSING, SQL, Fence
+from .fences import CLOSING, SQL, Fence, statement
 from .rules import VERBS, contract, core
 
 UNTIL = "TestClosing::test_until_its_manifest_stands_a_job_runs_for_everybody"
@@ -227,6 +227,48 @@ RECOVERY = [
         "wiring/ground.py", "if (await chronicle_of(ledger).history()).strict:", "if False:",
         ("tests/worker/test_ground.py"
          "::test_a_ledger_that_says_no_answer_by_itself_has_no_workers_without_its_orchestrator",),
+    ),
+    orchestrator(
+        "what cannot be written holds up no answer behind it",
+        "closer", "self._after = closing.last", "self._after = 0",
+        f"{RECOVERIES}::test_answers_that_cannot_be_written_hold_up_none_behind_them",
+    ),
+    core("a manifest stands in a namespace", "manifests", "is_name(namespace) and ", "",
+         "test_another_object_is_nobodys_manifest[_public/results/index.json]"),
+    core("a manifest is believed under the key of its job", "manifests", "if key == manifest_key(", "if manifest_key(",
+         "test_what_is_written_down_is_believed_under_the_key_of_its_job_alone"),
+    Fence(
+        "of finished jobs with one key the newest has it after a recovery",
+        f"{VERBS}/recovering.py", 'job_id=job["job_id"], key_open=1', 'job_id=job["job_id"], key_open=0',
+        (f"{RECOVERIES}::test_of_finished_jobs_with_one_key_the_newest_has_it_after_a_recovery[True-False]",),
+    ),
+    Fence(
+        "a recovery gives no key to an older job",
+        f"{VERBS}/recovering.py", 'holder["ended_at_ms"] >= job["ended_at_ms"]', "False",
+        (f"{RECOVERIES}::test_of_finished_jobs_with_one_key_the_newest_has_it_after_a_recovery[False-False]",),
+    ),
+    contract(
+        "a recovery takes no key from an open job",
+        f"{VERBS}/recovering.py", 'holder["ended_at_ms"] is None or ', "",
+        "TestRecovery::test_the_key_of_a_job_that_is_open_here_stays_with_it",
+    ),
+    statement("give_key", " AND ended_at_ms IS NOT NULL", "",
+              "TestOtherFences::test_the_key_of_an_open_job_is_not_taken_from_it"),
+    Fence(
+        "a recovery does not bring back what was forgotten",
+        f"{VERBS}/closing.py", "is_forgotten(tx, result) or ", "",
+        ("tests/orchestrator/test_forgetting.py::test_a_recovery_does_not_bring_back_what_was_forgotten",),
+    ),
+    orchestrator(
+        "the manifest of a job goes with its id",
+        "retention", "            await asyncio.to_thread(self._delete, stale.manifests)\n", "",
+        "tests/orchestrator/test_forgetting.py"
+        "::test_a_request_id_that_is_free_again_gets_an_answer_of_its_own",
+    ),
+    orchestrator(
+        "an id is known until its manifest has gone",
+        "retention", "structs.replace(stale, ids=())", "stale",
+        "tests/orchestrator/test_forgetting.py::test_an_id_is_known_until_its_manifest_has_gone",
     ),
     orchestrator(
         "a recovery adopts what was said",

@@ -336,6 +336,7 @@ class AsyncClient(Waiting):
         )
         retention = Retention(
             self._ledger,
+            self._store,
             Archive(self._place.archive),
             keep=None,
             logs=self._place.logs,
