@@ -18,8 +18,8 @@ DOORS = [
     ),
     door(
         "a page of another site is refused by its origin",
-        "urlsplit(origin).netloc != host",
-        "False",
+        "urlsplit(origin).netloc == host",
+        "True",
         "test_door.py::test_a_page_of_another_site_can_do_nothing",
     ),
     door(
@@ -174,6 +174,13 @@ DOORS = [
         "if False and",
         "test_reach.py::test_a_request_id_of_another_namespace_leads_nowhere[default]",
         file="reach",
+    ),
+    Fence(
+        "a job of another namespace is not retried",
+        "ledger/verbs/intake.py",
+        'old is not None and old["namespace"] == request.namespace',
+        "old is not None",
+        ("tests/web/test_reach.py::test_a_job_of_another_namespace_is_not_retried",),
     ),
     Fence(
         "an outlook is asked for by the job's own id",

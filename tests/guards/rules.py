@@ -35,13 +35,6 @@ RULES = [
         "TestSubmit::test_a_retry_takes_the_key_along_unless_another_job_holds_it_by_now",
     ),
     contract(
-        "a job of another namespace is not retried",
-        "ledger/verbs/intake.py",
-        'old is not None and old["namespace"] == request.namespace',
-        "old is not None",
-        "TestSubmit::test_a_job_of_another_namespace_is_to_a_retry_as_one_that_never_was",
-    ),
-    contract(
         "the attempt grows at every return",
         f"{SQL}/requeue.sql",
         "attempt + 1",
