@@ -177,4 +177,10 @@ WASTED = {
     "a worker that its ledger knows is left as it is": "work: a draining worker is offered jobs",
     "no more processes wait than may": "room: memory of processes that nobody may need again",
     "a warm process that has died is not used": "work: an attempt that fails at once",
+    "a handshake must arrive in time": "room: connections of those who say nothing",
+    "one call hands in no more jobs than a client would": "time: of heartbeats that wait for one transaction",
+    "a mount that does not answer holds nobody else up": "time: of all whom the orchestrator serves",
+    "no more looks at files hang than there are places": "room: threads that hang on a mount",
+    "a number that is heard is looked for once for all": "time: looks at the store that nobody needs",
+    "a number that is heard is not looked for all the time": "time: looks at the store that nobody needs",
 }

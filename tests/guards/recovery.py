@@ -208,7 +208,7 @@ RECOVERY = [
     ),
     orchestrator(
         "who has been replaced ends",
-        "generations", "            if self.replaced:\n                self._replaced.set()\n", "",
+        "generations", "        if self.replaced:\n            self._replaced.set()\n", "",
         f"{RECOVERIES}::test_the_copy_that_was_left_behind_ends_and_what_it_still_says_is_no_second_answer",
     ),
     Fence(
@@ -221,6 +221,16 @@ RECOVERY = [
         "generations", "                self._newest = (await asyncio.to_thread(self._known, history.uuid)).newest\n",
         "                self._newest = 7\n",
         "tests/web/test_generations.py::test_a_number_that_nobody_took_ends_nothing",
+    ),
+    orchestrator(
+        "a number that is heard is looked for once for all",
+        "generations", "if self._last.number <= came:", "if True:",
+        f"{GENERATIONS}::test_however_many_say_a_number_the_store_is_looked_at_for_all",
+    ),
+    orchestrator(
+        "a number that is heard is not looked for all the time",
+        "generations", "                    await self._clock.sleep(wait_ms / 1000)\n", "                    pass\n",
+        f"{GENERATIONS}::test_whoever_says_numbers_again_and_again_has_to_wait",
     ),
     Fence(
         "a strict ledger has no workers of its own",

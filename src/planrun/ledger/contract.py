@@ -167,8 +167,12 @@ class Ledger(Protocol):
 
     # --- workers ---
 
-    async def register(self, worker: WorkerRow) -> None:
-        """Write down a worker, or its new state."""
+    async def register(self, worker: WorkerRow, *, may_shorten: bool = True) -> None:
+        """Write down a worker, or its new state.
+
+        Args:
+            may_shorten: Results of its kinds are kept as long as it declares, also where that is less than before.
+        """
         ...
 
     async def worker(self, incarnation: str) -> WorkerRow | None:

@@ -210,8 +210,8 @@ class SqliteLedger:
 
     # --- workers ---
 
-    async def register(self, worker: WorkerRow) -> None:
-        await self._write(partial(fleet.register, worker=worker), urgent=True)
+    async def register(self, worker: WorkerRow, *, may_shorten: bool = True) -> None:
+        await self._write(partial(fleet.register, worker=worker, may_shorten=may_shorten), urgent=True)
 
     async def worker(self, incarnation: str) -> WorkerRow | None:
         return await self._glance(partial(fleet.worker, incarnation=incarnation))

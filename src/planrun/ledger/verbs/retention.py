@@ -30,11 +30,12 @@ SECONDS_MAX = 1e10
 DEFAULT_TTL_MS = round(RESULT_TTL_S * 1000)  # of a kind that no worker has ever declared
 
 
-def remember(tx: Tx, handlers: Sequence[Handler]) -> None:
-    """How long results are kept, as a worker declares its kinds. The last one to say so is right."""
+def remember(tx: Tx, handlers: Sequence[Handler], *, may_shorten: bool) -> None:
+    """How long results are kept, as a worker declares its kinds. The last one to say so is right, if it may be."""
     for handler in handlers:
         ttl_ms = max(1, round(min(handler.result_ttl_s, SECONDS_MAX) * 1000))
-        tx.rows("put_keep", kind=handler.kind, version=handler.version, result_ttl_ms=ttl_ms)
+        kind = {"kind": handler.kind, "version": handler.version}
+        tx.rows("put_keep", **kind, result_ttl_ms=ttl_ms, may_shorten=int(may_shorten))
 
 
 def doubt(tx: Tx) -> int:
