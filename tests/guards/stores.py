@@ -6,8 +6,6 @@ from .fences import Fence
 
 FILESYSTEM = "tests/contract/test_filesystem_store.py"
 S3 = "tests/contract/test_s3_store.py"
-S3_WORDS = "tests/contract/test_s3_words.py"
-SAVE = "tests/client/test_save.py"
 STORES = [
     Fence(
         "a small object is created once",
@@ -91,41 +89,41 @@ STORES = [
         "storage/s3_words.py",
         '_ADDRESS.sub("", text)',
         "text",
-        (f"{S3_WORDS}::test_nor_where_no_server_answers",),
+        ("tests/contract/test_s3_words.py::test_nor_where_no_server_answers",),
     ),
     Fence(
         "a file's name does not say that the bucket is missing",
         "storage/s3_words.py",
         "return code is not None and code[1] == _NO_BUCKET",
         "return _NO_BUCKET in str(error)",
-        (f"{S3_WORDS}::test_a_missing_object_is_no_missing_bucket_whatever_its_name",),
+        ("tests/contract/test_s3_words.py::test_a_missing_object_is_no_missing_bucket_whatever_its_name",),
     ),
     Fence(
         "who saves a result writes to a file of its own",
         "client/answer.py",
         "part = Path(folder) / target.name",
         'part = target.with_name(f".{target.name}")',
-        (f"{SAVE}::test_who_saves_the_same_file_at_once_damages_no_copy",),
+        ("tests/client/test_save.py::test_who_saves_the_same_file_at_once_damages_no_copy",),
     ),
     Fence(
         "a bucket proves who it is, whatever the orchestrator does",
         "storage/remote.py",
         "_client(self._elsewhere(), ",
         "_client(False, ",
-        (f"{SAVE}::test_a_bucket_that_cannot_prove_who_it_is_is_not_asked",),
+        ("tests/client/test_save.py::test_a_bucket_that_cannot_prove_who_it_is_is_not_asked",),
     ),
     Fence(
         "a bucket need not be of the orchestrator's CA",
         "tls.py",
         'environment.get(CA_VARIABLE, ""), system=True)',
         'environment.get(CA_VARIABLE, ""), system=False)',
-        (f"{SAVE}::test_a_bucket_may_be_of_the_systems_cas_or_of_the_one_that_is_named",),
+        ("tests/client/test_save.py::test_a_bucket_may_be_of_the_systems_cas_or_of_the_one_that_is_named",),
     ),
     Fence(
         "a store that hangs leaves threads to heartbeats and kills",
         "embed.py",
         "THREADS + THREADS_A_SLOT * self._options.slots",
         "8",
-        ("tests/worker/test_embed.py::test_a_store_that_hangs_leaves_threads_to_all_else",),
+        ("tests/worker/test_threads.py::test_a_store_that_hangs_leaves_threads_to_all_else",),
     ),
 ]

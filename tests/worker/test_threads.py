@@ -1,4 +1,4 @@
-"""A worker inside a program: what its process is like, whatever it works on."""
+"""The threads of a worker, whatever it works on."""
 
 from __future__ import annotations
 
