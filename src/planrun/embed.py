@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import signal
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -74,7 +74,9 @@ class Worker:
 
     async def _main(self, overseer: Overseer) -> int:
         self._loop = asyncio.get_running_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(THREADS + THREADS_A_SLOT * self._options.slots))
+        self._loop.set_default_executor(
+            concurrent.futures.ThreadPoolExecutor(THREADS + THREADS_A_SLOT * self._options.slots)
+        )
         if threading.current_thread() is threading.main_thread():
             told = [signal.SIGTERM, signal.SIGINT]
             if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else `nohup` wants it ignored
