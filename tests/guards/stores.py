@@ -7,8 +7,6 @@ from .fences import Fence
 FILESYSTEM = "tests/contract/test_filesystem_store.py"
 S3 = "tests/contract/test_s3_store.py"
 INPUTS = "tests/worker/test_inputs.py"
-S3_WORDS = "tests/contract/test_s3_words.py"
-SAVE = "tests/client/test_save.py"
 STORES = [
     Fence(
         "a small object is created once",

@@ -12,7 +12,7 @@ def seen(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 OUTPUT = "test_an_output_is_a_plain_file_in_scratch_with_something_in_it"
 GRACES = "test_a_job_may_end_then_leave_a_checkpoint_and_then_it_has_to_go"
-SLEPT = "test_time_that_the_machine_slept_counts_for_no_limit_of_a_job"
+SLEPT = "test_time_that_the_machine_slept_counts_for_no_limit"
 PLAIN = "test_nothing_but_plain_files_is_kept_and_nobody_waits_for_a_pipe"
 CHANGED = "test_what_changed_is_stored_again_and_what_did_not_is_named_again"
 
