@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from planrun.core.errors import StorageError
 from planrun.core.keeping import Garbage
 from planrun.core.messages import Lease
 from planrun.core.names import attempt_prefix, token_of
-from planrun.orchestrator.collector import COLLECT_EVERY_MS, Collector
+from planrun.orchestrator.collector import COLLECT_EVERY_MS, REVISIT_MS_MAX, Collector
 from planrun.storage.contract import Stored
 from planrun.storage.filesystem import FilesystemStore
 from planrun.worker.folder import AttemptFolder
@@ -83,12 +84,48 @@ async def test_an_attempt_that_may_still_write_is_visited_again(
 ) -> None:
     """A zombie uploads after the first collection; the second one finds it."""
     ledger.rubbish = [garbage("job", DEAD, final=False)]
-    await collector.tick(ledger.boot_ms)
+    next_ms = await collector.tick(ledger.boot_ms)
     late = put(store, tmp_path, "job", DEAD)
-    await collector.tick(ledger.boot_ms)
+    await collector.tick(next_ms)
 
     assert store.head(late.key) is None
     assert ledger.asked == []
+
+
+async def test_it_is_visited_more_and_more_rarely_and_at_once_when_nothing_is_written_there_any_more(
+    ledger: FakeLedger, scratch: Path, tmp_path: Path
+) -> None:
+    store = CountingStore(tmp_path / "store")
+    collector = Collector(ledger.port, store, scratch=scratch, gc_grace_s=0)
+    ledger.rubbish = [garbage("job", DEAD, final=False)]
+    now_ms = ledger.boot_ms
+    at_ms: list[int] = []
+    while now_ms < ledger.boot_ms + 6 * REVISIT_MS_MAX:
+        before = store.listed
+        next_ms = await collector.tick(now_ms)
+        at_ms += [now_ms] * (store.listed - before)
+        now_ms = next_ms
+
+    waits_ms = [later - sooner for sooner, later in pairwise(at_ms)]
+    assert waits_ms[:3] == [20_000, 40_000, 80_000]
+    assert set(waits_ms[-3:]) == {REVISIT_MS_MAX}
+    ledger.rubbish = [garbage("job", DEAD)]
+    await collector.tick(now_ms)
+    assert ledger.asked == ["collected job 1"]
+
+
+class CountingStore(FilesystemStore):
+    """Counts what a store has to be paid for.
+
+    Attributes:
+        listed: How often something was listed.
+    """
+
+    listed = 0
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        self.listed += 1
+        return super().keys(prefix)
 
 
 class StubbornStore(FilesystemStore):

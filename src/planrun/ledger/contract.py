@@ -8,7 +8,7 @@ Source of the rules: docs/concepts/leases-and-fencing.md. The transitions are th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from planrun.core.coverage import OpenJobs
@@ -298,8 +298,12 @@ class Ledger(Protocol):
         """The job whose file belongs at a public name: of those that finished, the one that asked for it last."""
         ...
 
-    async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
-        """Attempts that lost, whose objects may be deleted."""
+    async def garbage(self, *, grace_ms: int, limit: int, visited: Collection[int] = ()) -> list[Garbage]:
+        """Attempts that lost, whose objects may be deleted.
+
+        Args:
+            visited: Tokens of attempts that are left out as long as they are not final.
+        """
         ...
 
     async def collected(self, lease: Lease) -> None: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -298,8 +298,8 @@ class SqliteLedger:
     async def holder_of(self, namespace: str, name: str) -> str | None:
         return await self._read(partial(answers.holder_of, namespace=namespace, name=name))
 
-    async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
-        return await self._read(partial(duties.garbage, grace_ms=grace_ms, limit=limit))
+    async def garbage(self, *, grace_ms: int, limit: int, visited: Collection[int] = ()) -> list[Garbage]:
+        return await self._read(partial(duties.garbage, grace_ms=grace_ms, limit=limit, visited=visited))
 
     async def collected(self, lease: Lease) -> None:
         await self._write(partial(duties.collected, lease=lease))
