@@ -342,7 +342,7 @@ class Lab:
 
     async def collected(self, *, timeout_s: float = 20) -> None:
         """Collect, with no grace, until scratch is empty and the store holds exactly what results name."""
-        collector = Collector(self.ledger, open_store(self.url), scratch=self.place.scratch, gc_grace_s=0)
+        store = open_store(self.url)
         named = {
             output["key"]
             for (outputs,) in self.rows("SELECT outputs FROM result")
@@ -350,7 +350,7 @@ class Lab:
         }
 
         async def clean() -> bool:
-            await collector.tick(0)
+            await Collector(self.ledger, store, scratch=self.place.scratch, gc_grace_s=0).tick(0)
             return not self.scratch_left() and set(self.stored()) == named
 
         await self.until(clean, "lost attempts are collected", timeout_s=timeout_s, every_s=0.2)

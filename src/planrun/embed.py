@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import signal
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,11 @@ from planrun.service import Overseer
 from planrun.wiring.worker import open_worker
 from planrun.worker.options import WorkerOptions
 from planrun.worker.supervisor import Supervisor
+
+# A store that hangs keeps the threads of uploads, and of logs that nobody waits for any more, for minutes. There must
+# be some left for what may not wait: heartbeats to an orchestrator look its name up in one, and so does each kill.
+THREADS = 32
+THREADS_A_SLOT = 16
 
 
 class Worker:
@@ -62,10 +69,14 @@ class Worker:
         if self._loop is None:
             self._told_early = True
         else:
-            self._loop.call_soon_threadsafe(self._drain)
+            with suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._drain)
 
     async def _main(self, overseer: Overseer) -> int:
         self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(
+            concurrent.futures.ThreadPoolExecutor(THREADS + THREADS_A_SLOT * self._options.slots)
+        )
         if threading.current_thread() is threading.main_thread():
             told = [signal.SIGTERM, signal.SIGINT]
             if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else `nohup` wants it ignored

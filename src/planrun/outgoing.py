@@ -16,6 +16,9 @@ import httpx2
 
 from planrun.core.addresses import Allowed
 
+LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=5.0)
+"""Whoever asks says how much at once: a pool would let one wait for what another's receiver holds."""
+
 
 class JudgedTransport(httpx2.AsyncHTTPTransport):
     """Connects to what is allowed and to nothing else; no proxy of the environment is used.
@@ -32,7 +35,11 @@ class JudgedTransport(httpx2.AsyncHTTPTransport):
         super().__init__()
         # The same pool, but for the hand that opens connections: the transport passes none on.
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=httpx2.create_ssl_context(), network_backend=_Judge(allowed, option)
+            ssl_context=httpx2.create_ssl_context(),
+            max_connections=LIMITS.max_connections,
+            max_keepalive_connections=LIMITS.max_keepalive_connections,
+            keepalive_expiry=LIMITS.keepalive_expiry,
+            network_backend=_Judge(allowed, option),
         )
 
 

@@ -41,17 +41,23 @@ def client_context(environment: Mapping[str, str]) -> ssl.SSLContext:
         Invalid: A file cannot be read, or they do not belong together; says which.
     """
     ca, cert, key = (environment.get(name, "") for name in (CA_VARIABLE, CERT_VARIABLE, KEY_VARIABLE))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if ca:
-        _trust(context, Path(ca), CA_VARIABLE)
-    else:
-        context.load_default_certs()
+    context = _trusting(ca, system=not ca)
     if bool(cert) != bool(key):
         raise Invalid(f"set both {CERT_VARIABLE} and {KEY_VARIABLE}, or none of them")
     if cert:
         _load(context, Path(cert), Path(key), CERT_VARIABLE, KEY_VARIABLE)
     return context
+
+
+def elsewhere_context(environment: Mapping[str, str]) -> ssl.SSLContext:
+    """Whom a client trusts where an orchestrator sends it, to a bucket say: the CAs of this system, and of PLANRUN_CA.
+
+    It shows no certificate there.
+
+    Raises:
+        Invalid: The file cannot be read.
+    """
+    return _trusting(environment.get(CA_VARIABLE, ""), system=True)
 
 
 def trouble(error: BaseException) -> str | None:
@@ -77,6 +83,16 @@ def trouble(error: BaseException) -> str | None:
         case ssl.SSLError():
             return f"the two ends cannot agree on TLS ({found.reason or found})"
     raise AssertionError("unreachable")
+
+
+def _trusting(ca: str, *, system: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca:
+        _trust(context, Path(ca), CA_VARIABLE)
+    if system:
+        context.load_default_certs()
+    return context
 
 
 def _load(context: ssl.SSLContext, cert: Path, key: Path, of_cert: str, of_key: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from planrun.config import place_of
 from planrun.core.errors import Invalid
+from planrun.storage import address
 from planrun.storage.address import BucketAddress, address_for, read_address
 from planrun.wiring import open_store
 
@@ -68,6 +69,22 @@ def test_what_the_first_worker_was_told_holds_for_all(url: str, tmp_path: Path) 
     assert str(open_store(url, told)) == told
     with pytest.raises(Invalid, match=f"are in {told}, not in s3://other"):
         open_store(url, "s3://other")
+
+
+def test_of_two_that_are_the_first_at_once_one_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, write = place_of(url), address._write
+
+    def write_late(note: Path, given: str) -> None:
+        write(note, "s3://other")
+        write(note, given)
+
+    monkeypatch.setattr(address, "_write", write_late)
+
+    with pytest.raises(Invalid, match="are in s3://other, not in s3://mine"):
+        address_for(place, "s3://mine", settle=True)
+
+    assert address_for(place, "", settle=False) == "s3://other"
+    assert list(place.store_address.parent.iterdir()) == [place.store_address]
 
 
 def test_a_ledger_that_has_results_does_not_lose_them_by_an_option(url: str) -> None:

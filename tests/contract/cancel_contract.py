@@ -14,6 +14,7 @@ from planrun.ledger.contract import Ledger
 from .actors import KIND, Actors
 from .ledger_contract import LedgerContract, OpenLedger
 from .manual_clock import ManualClock
+from .retention_contract import archived
 
 HOUR_MS = 3_600_000
 
@@ -130,6 +131,35 @@ class CancelContract(LedgerContract):
 
         assert (await they.cancel("r1")).canceled
         assert (await they.row(job_id)).state is State.CANCELED
+
+    async def test_a_job_id_names_its_own_job_whatever_requests_are_called(self, they: Actors) -> None:
+        """Request ids are free text: one may well be the id of the job before it."""
+        first = (await they.submit()).job_id
+        second = (await they.submit(request_id=first)).job_id
+
+        assert (await they.cancel(first)).canceled
+        assert (await they.row(first)).state is State.CANCELED
+        assert not (await they.cancel(first)).canceled
+        assert (await they.row(second)).state is State.QUEUED
+
+    async def test_the_id_of_an_archived_job_names_no_other_job_either(self, they: Actors, ledger: Ledger) -> None:
+        first = (await they.submit()).job_id
+        await they.cancel(first)
+        await archived(they, [first])
+        second = (await they.submit(request_id=first)).job_id
+
+        assert await ledger.job(None, first) is None
+        with pytest.raises(UnknownJob):
+            await they.cancel(first)
+        assert (await they.row(second)).state is State.QUEUED
+
+    async def test_a_request_id_that_is_a_job_id_elsewhere_names_its_own_job(self, they: Actors) -> None:
+        other = (await they.submit(namespace="ads")).job_id
+        own = (await they.submit(request_id=other)).job_id
+
+        assert (await they.cancel(other)).canceled
+        assert (await they.row(own)).state is State.CANCELED
+        assert (await they.row(other)).state is State.QUEUED
 
     async def test_nobody_cancels_an_unknown_job_or_one_of_another_namespace(self, they: Actors) -> None:
         job_id = (await they.submit(namespace="media")).job_id

@@ -285,6 +285,22 @@ class OutboxContract(LedgerContract):
         assert await ledger.garbage(grace_ms=0, limit=10) == []
         assert [attempt.collected for attempt in await ledger.attempts(lease.job_id)] == [True]
 
+    async def test_what_was_visited_is_left_out_until_nothing_is_written_there_any_more(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        leases = []
+        for n in range(3):
+            leases.append(await they.running(request_id=f"r{n}", key=f"k{n}"))
+            await they.expire_all()
+        tokens = [lease.token for lease in leases]
+        assert {found.final for found in await ledger.garbage(grace_ms=0, limit=10)} == {False}
+        await ledger.stopped(leases[2], "w1")
+
+        found = await ledger.garbage(grace_ms=0, limit=2, visited=tokens)
+        assert [(each.lease, each.final) for each in found] == [(leases[2], True)]
+        found = await ledger.garbage(grace_ms=0, limit=2, visited=tokens[:1])
+        assert [each.lease for each in found] == leases[1:]
+
     async def test_a_running_attempt_cannot_be_called_collected(self, they: Actors, ledger: Ledger) -> None:
         lease = await they.running()
         await ledger.collected(lease)

@@ -54,7 +54,7 @@ class RecoveryContract(ChronicleContract):
         plain = a_manifest(lease, token=lease.token, attempt=2)
         manifest = structs.replace(
             plain,
-            result=structs.replace(plain.result, key="k"),
+            result=structs.replace(plain.result, key="k", ended_at_ms=they.clock.wall_ms),
             request_id="r",
             request_hash=asked.request_hash,
             content_hash=asked.content_hash,
@@ -74,6 +74,19 @@ class RecoveryContract(ChronicleContract):
         assert list(await they.bodies()) == [f"result:{lease.job_id}:publish:a.mp4"]  # the other waits for it
         assert await ledger.holder_of("default", "a.mp4") == lease.job_id
         assert await ledger.violations() == []
+
+    async def test_the_key_of_a_job_that_is_open_here_stays_with_it(self, they: Actors, chronicle: Chronicle) -> None:
+        await chronicle.be_strict()
+        holder = await they.running(key="k")
+        lease = Lease(job_id=job_id_of("default", "r"), attempt=1, token=token_of(1, 9))
+        plain = a_manifest(lease, token=lease.token, attempt=1)
+        result = structs.replace(plain.result, key="k", ended_at_ms=they.clock.wall_ms)
+
+        assert await chronicle.adopt([structs.replace(plain, result=result)]) == 1
+        await chronicle.end_recovery()
+
+        reply = await they.submit(key="k")
+        assert (reply.disposition, reply.job_id) == ("joined", holder.job_id)
 
     async def test_while_recovering_and_of_an_open_job_of_older_tokens_nothing_is_garbage(
         self, they: Actors, ledger: Ledger, chronicle: Chronicle, clock: ManualClock
@@ -138,6 +151,18 @@ class RecoveryContract(ChronicleContract):
         assert await they.renew(lease) == ["held"]
         await chronicle.take_generation(2, "me", seal_key="k2", recovering=True)
         assert isinstance(await they.ask(job.job_id), Granted)
+
+    async def test_a_sealed_token_of_a_job_that_is_not_known_is_proof_too(
+        self, they: Actors, chronicle: Chronicle
+    ) -> None:
+        """What was submitted after the copy was made is forgotten as a whole."""
+        await chronicle.take_generation(1, "me", seal_key="k1", recovering=False)
+        lease = structs.replace(await they.running(), job_id=job_id_of("default", "forgotten"))
+        assert await they.renew(lease) == ["lost"]
+        assert (await chronicle.history()).rolled_back == ""
+
+        assert await they.renew(later(lease, seal_key="k1")) == ["lost"]
+        assert "behind its workers" in (await chronicle.history()).rolled_back
 
     async def test_a_high_number_without_its_seal_proves_nothing(self, they: Actors, chronicle: Chronicle) -> None:
         """Whoever has a token for workers can say any number, in every verb that takes a lease."""

@@ -15,7 +15,7 @@ from planrun.core.life import Outcome, State
 from planrun.core.messages import AttemptRow, EventRow, Handler, JobRow, Lease, Result
 from planrun.ledger.contract import Ledger
 
-from .actors import KIND, Actors, an_output
+from .actors import KIND, Actors, a_worker, an_output
 from .ledger_contract import LedgerContract
 from .manual_clock import ManualClock
 
@@ -76,6 +76,19 @@ class RetentionContract(LedgerContract):
         assert set((await drop(ledger)).results) == {plain.job_id, unknown}
         assert await ledger.violations() == []
 
+    async def test_who_may_not_shorten_how_long_results_are_kept_may_lengthen_it(
+        self, they: Actors, ledger: Ledger, clock: ManualClock
+    ) -> None:
+        lease = await finished(they)
+        for seconds, may_shorten in ((60, True), (1, False), (90, False)):
+            handler = Handler(kind=KIND, version="v1", result_ttl_s=seconds)
+            await ledger.register(a_worker("w2", handlers=(handler,)), may_shorten=may_shorten)
+
+        clock.advance(89)
+        assert (await ledger.stale(limit=9)).results == ()
+        clock.advance(1)
+        assert (await ledger.stale(limit=9)).results == (lease.job_id,)
+
     async def test_the_last_word_about_a_kind_is_right(self, they: Actors, ledger: Ledger, clock: ManualClock) -> None:
         await they.register("w1", handlers=(Handler(kind=KIND, version="v1", result_ttl_s=60),))
         lease = await finished(they)
@@ -97,6 +110,9 @@ class RetentionContract(LedgerContract):
         assert await ledger.result(lease.job_id) is None
         assert (await they.row(lease.job_id)).state is State.FINISHED
         assert [event.what for event in await ledger.events(lease.job_id)]
+        await finished(they)
+        assert await ledger.ended(0) == {"finished": 2}
+        assert await ledger.ended(clock.wall_ms - 1_000) == {"finished": 1}
 
     async def test_the_row_says_gone_before_the_files_are_garbage(
         self, they: Actors, ledger: Ledger, clock: ManualClock

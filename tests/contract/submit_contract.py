@@ -58,6 +58,17 @@ class SubmitContract(LedgerContract):
         await they.cancel(retry)
         assert (await they.submit(retry_of=old)).disposition == "new"
 
+    async def test_a_job_of_another_namespace_is_to_a_retry_as_one_that_never_was(
+        self, they: Actors, ledger: Ledger
+    ) -> None:
+        old = (await they.submit()).job_id
+        await they.cancel(old)
+
+        assert (await they.submit(namespace="media", retry_of=old)).disposition == "new"
+        assert "retried" not in [event.what for event in await ledger.events(old)]
+        await they.submit(retry_of=old)
+        assert (await they.submit(namespace="media", retry_of=old)).disposition == "new"
+
     async def test_a_retry_stands_in_the_history_of_both_jobs_with_who_and_why(
         self, they: Actors, ledger: Ledger
     ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +16,7 @@ from planrun.core.errors import StorageError
 from planrun.storage.probe import probe
 from planrun.storage.s3 import S3Store
 from tests.contract.store_contract import PREFIX, yes
+from tests.web.papers import Papers
 
 
 class Saying(ThreadingHTTPServer):
@@ -103,6 +106,56 @@ def test_no_server_is_away_and_no_password_of_its_address_is_shown(
     )
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__
+
+
+@pytest.mark.parametrize("name", ["certificate.pdf", "redirects.json", "TimedOut.log", "169.254.169.254"])
+def test_the_name_of_a_file_says_nothing_of_the_server(server: Saying, tmp_path: Path, name: str) -> None:
+    server.status, server.code = 503, "SlowDown"
+    (tmp_path / "f").write_bytes(b"x")
+
+    with pytest.raises(StorageError, match="it answered 503 SlowDown") as raised:
+        server.store().put(PREFIX, name, tmp_path / "f", may_go_on=yes)
+
+    assert raised.value.is_away
+
+
+@pytest.mark.parametrize("name", ["redirect", "InvalidCertificate", "TimedOut"])
+def test_nor_where_no_server_answers(server: Saying, name: str) -> None:
+    store = S3Store(f"{name.lower()}s", endpoint=f"http://127.0.0.1:{free_port()}", retry_s=0.1)
+
+    with pytest.raises(StorageError, match="no connection") as raised:
+        store.read(f"a/{name}")
+
+    assert raised.value.is_away
+
+
+def test_a_missing_object_is_no_missing_bucket_whatever_its_name(server: Saying) -> None:
+    server.status, server.code = 404, "NoSuchKey"
+    store = server.store()
+
+    assert store.read("a/NoSuchBucket") is None
+    store.delete("a/NoSuchBucket")
+
+    server.code = "NoSuchBucket"
+    with pytest.raises(StorageError, match="there is no such bucket"):
+        store.read("a/b")
+    with pytest.raises(StorageError, match="there is no such bucket"):
+        store.delete("a/b")
+
+
+@pytest.mark.needs("openssl")
+def test_a_certificate_that_is_not_trusted_does_not_pass_by_itself(server: Saying, tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is missing")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*Papers(tmp_path).sign("server"))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    store = S3Store("results", endpoint=f"https://127.0.0.1:{server.server_port}", retry_s=0.1)
+
+    with pytest.raises(StorageError, match="its certificate is not trusted here") as raised:
+        store.read("a/b")
+
+    assert not raised.value.is_away
 
 
 def test_a_store_that_overwrites_where_it_should_create_is_said_loudly(server: Saying) -> None:

@@ -80,5 +80,5 @@ def test_a_key_says_what_it_is_the_key_of() -> None:
 
 def test_what_is_no_manifest_and_no_taking_is_none() -> None:
     for data in (b"", b"{}", b"[1]", b'{"result": 7}', b"\xff"):
-        assert manifest_of(data) is None
+        assert manifest_of(manifest_key("ads", "job"), data) is None
         assert taken_of(data) is None

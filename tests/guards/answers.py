@@ -64,6 +64,27 @@ ANSWERS = [
         "TestCheckpoint::test_a_lost_attempt_leaves_its_checkpoint_to_the_next",
     ),
     contract(
+        "a job id names its own job to cancel, not that of a request of the same name",
+        "ledger/verbs/ending.py",
+        'if job is None or job["namespace"] != request.namespace:',
+        "if True:",
+        "TestCancel::test_a_job_id_names_its_own_job_whatever_requests_are_called",
+    ),
+    contract(
+        "nobody cancels a job of another namespace",
+        "ledger/verbs/ending.py",
+        'if job is None or job["namespace"] != request.namespace:',
+        "if job is None:",
+        "TestCancel::test_nobody_cancels_an_unknown_job_or_one_of_another_namespace",
+    ),
+    contract(
+        "the id of an archived job is no request's name",
+        "ledger/verbs/requests.py",
+        'if one(tx, "find_archived", job_id=request_id, namespace=namespace) is not None:',
+        "if False:",
+        "TestCancel::test_the_id_of_an_archived_job_names_no_other_job_either",
+    ),
+    contract(
         "a deadline ends the attempt that runs",
         "ledger/verbs/ending.py",
         '    tx.rows(\n        "end_attempt",\n        job_id=job_id,',

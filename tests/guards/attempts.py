@@ -12,6 +12,7 @@ def carried(name: str, old: str, new: str, test: str) -> Fence:
 
 
 LOST = "test_who_has_lost_its_job_uploads_and_settles_nothing_and_says_that_it_has_stopped"
+FETCHED = "test_while_a_checkpoint_is_fetched_lease_and_orders_are_heard_and_nobody_waits_for_the_store"
 OWN_LAYOUT = "test_only_a_checkpoint_of_the_own_layout_is_looked_for_and_one_that_is_gone_costs_a_new_beginning"
 
 KEEPER = [
@@ -94,6 +95,20 @@ ATTEMPT = [
         "if self.holding.may_act(self.tools.clock.boot_ms()):",
         "if True:",
         "test_past_the_own_deadline_an_answer_is_waited_for",
+    ),
+    seen(
+        "a worker that ends waits for no fence check",
+        "attempt",
+        'await self._until_answered("fence check", ask)',
+        'await self._keep_asking("fence check", ask)',
+        "test_a_worker_that_ends_waits_for_no_fence_check",
+    ),
+    seen(
+        "who hears that it is over waits for no fence check",
+        "attempt",
+        'if self.holding.is_over:\n                    raise LostLease("the lease ended while nobody',
+        'if False:\n                    raise LostLease("the lease ended while nobody',
+        "test_who_hears_that_it_is_over_waits_for_no_fence_check",
     ),
     seen(
         "an upload ends with the own deadline",
@@ -180,6 +195,34 @@ ATTEMPT = [
         OWN_LAYOUT,
     ),
     seen(
+        "what was fetched of a checkpoint that is gone is removed",
+        "attempt",
+        "            remove_folder(self.folder.resume)  #",
+        "            pass  #",
+        OWN_LAYOUT,
+    ),
+    seen(
+        "nobody waits for what a job needs once it is not to start",
+        "attempt",
+        "                task.cancel()\n\n",
+        "                pass\n\n",
+        FETCHED,
+    ),
+    seen(
+        "a fetch for which nobody waits ends",
+        "attempt",
+        "before_chunk=self._stop_unwanted)",
+        "before_chunk=lambda: None)",
+        FETCHED,
+    ),
+    seen(
+        "a broken worker says nothing of a job that has not started",
+        "attempt",
+        "return None if self.run.orders.abandon else Ran(",
+        "return Ran(",
+        FETCHED,
+    ),
+    seen(
         "a lease that is over is not renewed",
         "attempt",
         "            self.tools.keeper.drop(lease)\n",
@@ -195,6 +238,20 @@ SUPERVISOR = [
         "            if attempt.failed_fatally:\n",
         "            if False:\n",
         f"{SIM}_failures.py::test_d21_a_fatal_error_ends_its_worker_and_each_of_its_jobs_returns_when_its_lease_runs_out[1]",
+    ),
+    carried(
+        "what a fault of the worker has ended goes on, and says why",
+        "            await self._own_up(lease, fault)\n",
+        "",
+        f"{SIM}_failures.py"
+        "::test_what_a_fault_of_the_worker_ended_is_tried_again_before_its_lease_is_over_and_says_why[1]",
+    ),
+    Fence(
+        "who never became a worker leaves no lock file",
+        "wiring/worker.py",
+        "            undo.callback(lock.remove)\n",
+        "",
+        ("tests/worker/test_embed.py::test_who_never_became_a_worker_leaves_no_lock_file",),
     ),
     carried(
         "a machine without room takes no job",

@@ -18,8 +18,8 @@ DOORS = [
     ),
     door(
         "a page of another site is refused by its origin",
-        "urlsplit(origin).netloc != host",
-        "False",
+        "urlsplit(origin).netloc == host",
+        "True",
         "test_door.py::test_a_page_of_another_site_can_do_nothing",
     ),
     door(
@@ -128,10 +128,31 @@ DOORS = [
     ),
     door(
         "connections are counted",
-        "len(self.connections) > self.connections_max",
+        "len(self.connections) > room_for(self.connections_max)",
         "False",
         "test_limits.py::test_one_connection_too_many_is_told_so_and_the_others_go_on",
         file="limits",
+    ),
+    door(
+        "a handshake must arrive in time",
+        "None if tls is None else HANDSHAKE_S",
+        "None",
+        "test_tls.py::test_who_does_not_shake_hands_is_let_go",
+        file="server",
+    ),
+    Fence(
+        "a mount that does not answer holds nobody else up",
+        "client/async_client.py",
+        "self._aside is None or not names_files(submit)",
+        "True",
+        ("tests/client/test_aside.py::test_who_serves_others_looks_at_files_in_threads",),
+    ),
+    Fence(
+        "no more looks at files hang than there are places",
+        "client/aside.py",
+        "        found.set_running_or_notify_cancel()  # who no longer waits for it has not ended it\n",
+        "        found.add_done_callback(lambda _: self._free.release())\n",
+        ("tests/client/test_aside.py::test_those_that_hang_keep_their_places_until_they_are_back",),
     ),
     door(
         "a job of another namespace is unknown to the ledger's verbs",
@@ -145,6 +166,42 @@ DOORS = [
         "            call.need_namespace(name)\n",
         "            pass\n",
         "test_reach.py::test_no_verb_does_anything_in_a_namespace_that_is_not_the_caller_s",
+        file="reach",
+    ),
+    door(
+        "a request id of another namespace leads nowhere",
+        'if verb == "cancel" and',
+        "if False and",
+        "test_reach.py::test_a_request_id_of_another_namespace_leads_nowhere[default]",
+        file="reach",
+    ),
+    Fence(
+        "a job of another namespace is not retried",
+        "ledger/verbs/intake.py",
+        'old is not None and old["namespace"] == request.namespace',
+        "old is not None",
+        ("tests/web/test_reach.py::test_a_job_of_another_namespace_is_not_retried",),
+    ),
+    Fence(
+        "an outlook is asked for by the job's own id",
+        "ledger/verbs/outlook.py",
+        "    if row is None:\n        return None\n    job = reading.job_row(row)\n",
+        "    job = reading.job_row(row) if row is not None else reading.job(tx, None, job_id)\n"
+        "    if job is None:\n        return None\n",
+        ("tests/web/test_reach.py::test_a_request_id_of_another_namespace_leads_nowhere[None]",),
+    ),
+    door(
+        "an outlook shows the caller's own fleet",
+        "            return _outlook(answer, call)\n",
+        "            return answer\n",
+        "test_reach.py::test_an_outlook_shows_of_the_fleet_what_is_the_caller_s",
+        file="reach",
+    ),
+    door(
+        "who works for some namespaces makes no result of others go",
+        "asked = msgspec.structs.replace(asked, may_shorten=False)",
+        "pass",
+        "test_reach.py::test_who_works_for_some_namespaces_makes_no_result_of_others_go",
         file="reach",
     ),
     door(
@@ -204,6 +261,13 @@ DOORS = [
         ("tests/worker/test_inputs.py::test_a_redirect_is_judged_like_a_request",),
     ),
     Fence(
+        "a redirect to what is no address is a refusal",
+        "worker/inputs.py",
+        '    except ValueError:\n        raise Permanent(f"input {name}: {shown(uri)} redirects',
+        '    except ZeroDivisionError:\n        raise Permanent(f"input {name}: {shown(uri)} redirects',
+        ("tests/worker/test_inputs.py::test_a_redirect_to_what_is_no_address_fails_the_job_once",),
+    ),
+    Fence(
         "what a name resolves to is judged",
         "worker/inputs.py",
         "transport = JudgedTransport(rules.addresses, option=f\"{ALLOW_OPTION} {uri.partition(':')[0]}://HOST, for\")",
@@ -237,6 +301,13 @@ DOORS = [
         "                check_request(request)\n",
         "                pass\n",
         ("tests/web/test_ledger.py::test_a_submit_that_no_client_would_send_is_refused",),
+    ),
+    Fence(
+        "one call hands in no more jobs than a client would",
+        "web/ledger.py",
+        'if len(arguments["requests"]) > SLICE:',
+        "if False:",
+        ("tests/web/test_ledger.py::test_one_call_takes_no_more_jobs_than_a_client_would_send",),
     ),
     Fence(
         "a caller's token is no secret of a server",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .fences import CLOSING, SQL, Fence
+from .fences import CLOSING, SQL, Fence, statement
 from .rules import VERBS, contract, core
 
 UNTIL = "TestClosing::test_until_its_manifest_stands_a_job_runs_for_everybody"
@@ -115,6 +115,12 @@ RECOVERY = [
         "TestRecovery::test_a_sealed_token_that_was_not_given_out_is_proof_that_the_ledger_was_rolled_back",
     ),
     contract(
+        "a sealed token of a job that is not known is proof, too",
+        f"{VERBS}/holding.py", "    heed_lease(tx, lease)\n",
+        '    if one(tx, "job_state", job_id=lease.job_id) is not None:\n        heed_lease(tx, lease)\n',
+        "TestRecovery::test_a_sealed_token_of_a_job_that_is_not_known_is_proof_too",
+    ),
+    contract(
         "a sealed offer that was not made is proof",
         f"{VERBS}/holding.py", '        heed_offer(tx, request, job["attempt"])\n', "",
         "TestRecovery::test_a_sealed_offer_of_an_attempt_ahead_of_the_ledger_stops_all_grants",
@@ -202,7 +208,7 @@ RECOVERY = [
     ),
     orchestrator(
         "who has been replaced ends",
-        "generations", "            if self.replaced:\n                self._replaced.set()\n", "",
+        "generations", "        if self.replaced:\n            self._replaced.set()\n", "",
         f"{RECOVERIES}::test_the_copy_that_was_left_behind_ends_and_what_it_still_says_is_no_second_answer",
     ),
     Fence(
@@ -216,11 +222,63 @@ RECOVERY = [
         "                self._newest = 7\n",
         "tests/web/test_generations.py::test_a_number_that_nobody_took_ends_nothing",
     ),
+    orchestrator(
+        "a number that is heard is looked for once for all",
+        "generations", "if self._last.number <= came:", "if True:",
+        f"{GENERATIONS}::test_however_many_say_a_number_the_store_is_looked_at_for_all",
+    ),
+    orchestrator(
+        "a number that is heard is not looked for all the time",
+        "generations", "                    await self._clock.sleep(wait_ms / 1000)\n", "                    pass\n",
+        f"{GENERATIONS}::test_whoever_says_numbers_again_and_again_has_to_wait",
+    ),
     Fence(
         "a strict ledger has no workers of its own",
         "wiring/ground.py", "if (await chronicle_of(ledger).history()).strict:", "if False:",
         ("tests/worker/test_ground.py"
          "::test_a_ledger_that_says_no_answer_by_itself_has_no_workers_without_its_orchestrator",),
+    ),
+    orchestrator(
+        "what cannot be written holds up no answer behind it",
+        "closer", "self._after = closing.last", "self._after = 0",
+        f"{RECOVERIES}::test_answers_that_cannot_be_written_hold_up_none_behind_them",
+    ),
+    core("a manifest stands in a namespace", "manifests", "is_name(namespace) and ", "",
+         "test_another_object_is_nobodys_manifest[_public/results/index.json]"),
+    core("a manifest is believed under the key of its job", "manifests", "if key == manifest_key(", "if manifest_key(",
+         "test_what_is_written_down_is_believed_under_the_key_of_its_job_alone"),
+    Fence(
+        "of finished jobs with one key the newest has it after a recovery",
+        f"{VERBS}/recovering.py", 'job_id=job["job_id"], key_open=1', 'job_id=job["job_id"], key_open=0',
+        (f"{RECOVERIES}::test_of_finished_jobs_with_one_key_the_newest_has_it_after_a_recovery[True-False]",),
+    ),
+    Fence(
+        "a recovery gives no key to an older job",
+        f"{VERBS}/recovering.py", 'holder["ended_at_ms"] >= job["ended_at_ms"]', "False",
+        (f"{RECOVERIES}::test_of_finished_jobs_with_one_key_the_newest_has_it_after_a_recovery[False-False]",),
+    ),
+    contract(
+        "a recovery takes no key from an open job",
+        f"{VERBS}/recovering.py", 'holder["ended_at_ms"] is None or ', "",
+        "TestRecovery::test_the_key_of_a_job_that_is_open_here_stays_with_it",
+    ),
+    statement("give_key", " AND ended_at_ms IS NOT NULL", "",
+              "TestOtherFences::test_the_key_of_an_open_job_is_not_taken_from_it"),
+    Fence(
+        "a recovery does not bring back what was forgotten",
+        f"{VERBS}/closing.py", "is_forgotten(tx, result) or ", "",
+        ("tests/orchestrator/test_forgetting.py::test_a_recovery_does_not_bring_back_what_was_forgotten",),
+    ),
+    orchestrator(
+        "the manifest of a job goes with its id",
+        "retention", "            await asyncio.to_thread(self._delete, stale.manifests)\n", "",
+        "tests/orchestrator/test_forgetting.py"
+        "::test_a_request_id_that_is_free_again_gets_an_answer_of_its_own",
+    ),
+    orchestrator(
+        "an id is known until its manifest has gone",
+        "retention", "structs.replace(stale, ids=())", "stale",
+        "tests/orchestrator/test_forgetting.py::test_an_id_is_known_until_its_manifest_has_gone",
     ),
     orchestrator(
         "a recovery adopts what was said",

@@ -26,6 +26,13 @@ RETENTION = [
     goes("uncollect", " OR EXISTS (SELECT 1 FROM meta WHERE k = 'beat_epoch')", "",
          "test_in_a_fleet_the_log_of_a_job_without_files_goes_with_its_result"),
     contract(
+        "who may not shorten how long results are kept does not",
+        f"{SQL}/put_keep.sql",
+        "iif(:may_shorten, excluded.result_ttl_ms, max(result_ttl_ms, excluded.result_ttl_ms))",
+        "excluded.result_ttl_ms",
+        "TestRetention::test_who_may_not_shorten_how_long_results_are_kept_may_lengthen_it",
+    ),
+    contract(
         "the log of the attempt that won is kept as long as its result",
         "ledger/verbs/duties.py",
         "            keep.append(log_key(",

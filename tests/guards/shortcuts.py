@@ -57,6 +57,13 @@ SHORTCUTS = [
         ("tests/ledger/test_reader.py::test_a_glance_that_turns_out_to_be_long_is_taken_in_a_thread",),
     ),
     Fence(
+        "to look through everything keeps no other look waiting",
+        "ledger/sqlite/ledger.py",
+        "self._reader.read_apart(reading.violations)",
+        "self._read(reading.violations)",
+        ("tests/ledger/test_reader.py::test_what_people_ask_for_stands_in_the_way_of_no_other_look",),
+    ),
+    Fence(
         "a look that would wait does not hold the loop up",
         "ledger/sqlite/reader.py",
         "        self._quick.set_busy_timeout(0)\n",

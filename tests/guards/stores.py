@@ -6,6 +6,7 @@ from .fences import Fence
 
 FILESYSTEM = "tests/contract/test_filesystem_store.py"
 S3 = "tests/contract/test_s3_store.py"
+INPUTS = "tests/worker/test_inputs.py"
 STORES = [
     Fence(
         "a small object is created once",
@@ -64,6 +65,27 @@ STORES = [
         ("tests/worker/test_store_wait.py::test_a_canceled_job_waits_no_longer",),
     ),
     Fence(
+        "an own store that is away costs waiting before a job, too",
+        "worker/inputs.py",
+        "await self._store_wait.carry(partial(self._copy, name, uri, namespace, target))",
+        "await asyncio.to_thread(self._copy, name, uri, namespace, target)",
+        (f"{INPUTS}::test_a_result_is_waited_for_while_the_own_store_is_away",),
+    ),
+    Fence(
+        "for the own store no limit of a job counts",
+        "worker/inputs.py",
+        'None if uri.startswith("s3:") else limit_s',
+        "limit_s",
+        (f"{INPUTS}::test_a_result_is_waited_for_while_the_own_store_is_away",),
+    ),
+    Fence(
+        "an input that comes too slowly is given up",
+        "worker/inputs.py",
+        'None if uri.startswith("s3:") else limit_s',
+        "None",
+        (f"{INPUTS}::test_what_comes_too_slowly_is_given_up",),
+    ),
+    Fence(
         "nobody stores a ledger's results in two places",
         "storage/address.py",
         "if noted and given and noted != given:",
@@ -76,5 +98,54 @@ STORES = [
         "if given != str(place.store) and place.store.exists()",
         "if False and place.store.exists()",
         ("tests/client/test_store_address.py::test_a_ledger_that_has_results_does_not_lose_them_by_an_option",),
+    ),
+    Fence(
+        "where results go is written down once",
+        "storage/address.py",
+        "os.link(written, note)",
+        "os.replace(written, note)",
+        ("tests/client/test_store_address.py::test_of_two_that_are_the_first_at_once_one_is_refused",),
+    ),
+    Fence(
+        "a file's name does not say what a server that is away is like",
+        "storage/s3_words.py",
+        '_ADDRESS.sub("", text)',
+        "text",
+        ("tests/contract/test_s3_words.py::test_nor_where_no_server_answers",),
+    ),
+    Fence(
+        "a file's name does not say that the bucket is missing",
+        "storage/s3_words.py",
+        "return code is not None and code[1] == _NO_BUCKET",
+        "return _NO_BUCKET in str(error)",
+        ("tests/contract/test_s3_words.py::test_a_missing_object_is_no_missing_bucket_whatever_its_name",),
+    ),
+    Fence(
+        "who saves a result writes to a file of its own",
+        "client/answer.py",
+        "part = Path(folder) / target.name",
+        'part = target.with_name(f".{target.name}")',
+        ("tests/client/test_save.py::test_who_saves_the_same_file_at_once_damages_no_copy",),
+    ),
+    Fence(
+        "a bucket proves who it is, whatever the orchestrator does",
+        "storage/remote.py",
+        "_client(self._elsewhere(), ",
+        "_client(False, ",
+        ("tests/client/test_save.py::test_a_bucket_that_cannot_prove_who_it_is_is_not_asked",),
+    ),
+    Fence(
+        "a bucket need not be of the orchestrator's CA",
+        "tls.py",
+        'environment.get(CA_VARIABLE, ""), system=True)',
+        'environment.get(CA_VARIABLE, ""), system=False)',
+        ("tests/client/test_save.py::test_a_bucket_may_be_of_the_systems_cas_or_of_the_one_that_is_named",),
+    ),
+    Fence(
+        "a store that hangs leaves threads to heartbeats and kills",
+        "embed.py",
+        "THREADS + THREADS_A_SLOT * self._options.slots",
+        "8",
+        ("tests/worker/test_threads.py::test_a_store_that_hangs_leaves_threads_to_all_else",),
     ),
 ]

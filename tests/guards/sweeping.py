@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .fences import Fence
+from .fences import SQL, Fence
+from .rules import contract
 
 
 def seen(name: str, file: str, old: str, new: str, test: str, *, by: str = "") -> Fence:
@@ -18,10 +19,14 @@ SENT = """            trip("outbox:sent")
             await self._ledger.confirm(message.msg_id)
             trip("outbox:confirmed")
 """
-UNKNOWN = "            return\n        if isinstance(route, Publish)"
+UNKNOWN = "            return None\n        if isinstance(route, Publish)"
 SELF = "test_a_worker_never_buries_itself"
 IDLE = "test_a_worker_that_died_while_it_held_nothing_is_buried_too"
 SCRATCH = "test_what_is_not_an_attempts_folder_is_never_touched"
+RARELY = "test_it_is_visited_more_and_more_rarely_and_at_once_when_nothing_is_written_there_any_more"
+HANGS = "test_a_receiver_that_hangs_keeps_no_other_waiting_and_is_tried_with_one_answer_at_a_time"
+SICK = "test_a_lane_that_takes_nothing_holds_up_no_other_and_is_left_alone_for_a_minute"
+AWAY = "test_a_broker_that_is_away_is_asked_once_for_all_lanes_and_once_it_is_back_each_has_its_offers"
 DRY = "test_a_dry_run_tells_and_removes_nothing"
 
 SWEEPING = [
@@ -131,6 +136,20 @@ SWEEPING = [
         "test_objects_that_cannot_be_deleted_hold_nothing_else_up",
     ),
     seen(
+        "who may still write is visited more and more rarely",
+        "collector",
+        "visited=tuple(visits)",
+        "visited=()",
+        RARELY,
+    ),
+    seen(
+        "a visit is put off a little more each time",
+        "collector",
+        "min(2 * last.after_ms, REVISIT_MS_MAX)",
+        "COLLECT_EVERY_MS",
+        RARELY,
+    ),
+    seen(
         "a dry run deletes nothing",
         "collector",
         "                if not self._dry_run:\n                    self._store",
@@ -162,6 +181,22 @@ SWEEPING = [
         "if _TOKEN.fullmatch(path.name) and",
         "if re.fullmatch('[0-9a-f]+', path.name) and",
         SCRATCH,
+        by="collector",
+    ),
+    seen(
+        "what the next attempt has taken over is not emptied under it",
+        "scratch",
+        '                folder = folder.rename(folder.with_suffix(".gone"))\n',
+        "",
+        "test_a_folder_that_the_next_attempt_takes_over_meanwhile_is_not_emptied_under_it",
+        by="collector",
+    ),
+    seen(
+        "a removal that was cut short is gone on with",
+        "scratch",
+        r"(\.gone)?",
+        "",
+        "test_a_folder_whose_removal_was_cut_short_goes_next_time",
         by="collector",
     ),
     seen("a link is nobody's scratch", "scratch", " and not path.is_symlink()", "", SCRATCH, by="collector"),
@@ -196,6 +231,70 @@ SWEEPING = [
         by="outbox_queue",
     ),
     seen(
+        "a receiver that hangs is not waited for",
+        "outbox",
+        "await asyncio.wait(begun, timeout=PATIENCE_S)",
+        "await asyncio.wait(begun)",
+        HANGS,
+        by="outbox_hanging",
+    ),
+    seen(
+        "a receiver that hangs is tried with one answer at a time",
+        "outbox",
+        "if hangs and any(",
+        "if False and any(",
+        HANGS,
+        by="outbox_hanging",
+    ),
+    seen(
+        "a receiver that answers again gets all its answers",
+        "outbox",
+        "            raise\n        self._hanging.discard(address)\n",
+        "            raise\n",
+        HANGS,
+        by="outbox_hanging",
+    ),
+    seen(
+        "an answer that is under way is not begun again",
+        "outbox",
+        "if message.msg_id in self._under_way:",
+        "if False:",
+        "test_what_is_under_way_is_not_begun_again",
+        by="outbox_hanging",
+    ),
+    seen(
+        "not more answers are under way than may be",
+        "outbox",
+        "UNDER_WAY_MAX - len(self._under_way)",
+        "AT_ONCE_MAX",
+        "test_not_more_is_under_way_than_may_be",
+        by="outbox_hanging",
+    ),
+    seen(
+        "what went wrong after a look is said at the next",
+        "outbox",
+        "            self._failures.append(failure)\n",
+        "            pass\n",
+        "test_what_went_wrong_behind_the_back_of_a_look_is_said_at_the_next_one",
+        by="outbox_hanging",
+    ),
+    *(
+        Fence(
+            f"a receiver that hangs holds no connection of others, {where} allowed",
+            file,
+            old,
+            "",
+            (
+                "tests/orchestrator/test_webhook_targets.py"
+                "::test_who_waits_for_a_receiver_that_hangs_holds_no_connection_of_others",
+            ),
+        )
+        for where, file, old in (
+            ("what is", "outgoing.py", "            max_connections=LIMITS.max_connections,\n"),
+            ("everything", "orchestrator/webhook.py", ", limits=LIMITS"),
+        )
+    ),
+    seen(
         "a webhook has its time",
         "outbox",
         '        except TimeoutError:\n            raise _Undelivered(f"no answer within',
@@ -216,5 +315,51 @@ SWEEPING = [
         "        except ProgramFailed as error:\n            raise _Undelivered(str(error)) from None\n",
         "        except ProgramFailed:\n            pass\n",
         "test_a_command_that_fails_leaves_the_message_owed_and_says_why",
+    ),
+    contract(
+        "garbage that was visited is left out while something may be written there",
+        f"{SQL}/garbage.sql",
+        "(a.token NOT IN (SELECT value FROM json_each(:visited)) OR final)",
+        "(final OR 1 OR :visited)",
+        "TestOutbox::test_what_was_visited_is_left_out_until_nothing_is_written_there_any_more",
+    ),
+    contract(
+        "garbage where nothing is written any more is not left out",
+        f"{SQL}/garbage.sql",
+        " OR final)",
+        ")",
+        "TestOutbox::test_what_was_visited_is_left_out_until_nothing_is_written_there_any_more",
+    ),
+    seen(
+        "a lane that takes nothing holds up no other",
+        "dispatcher",
+        "return sorted(awake, key=lambda lane: self._failed_ms.get(lane.name, 0))",
+        "return awake",
+        SICK,
+        by="sick_lanes",
+    ),
+    seen(
+        "a lane that takes nothing is left alone for a while",
+        "dispatcher",
+        "(SICK_LANE_RESTS_MS if some_took else 0)",
+        "0",
+        SICK,
+        by="sick_lanes",
+    ),
+    seen(
+        "no lane is left alone because the broker was away",
+        "dispatcher",
+        "(SICK_LANE_RESTS_MS if some_took else 0)",
+        "SICK_LANE_RESTS_MS",
+        AWAY,
+        by="sick_lanes",
+    ),
+    seen(
+        "a broker that is away is not asked once for each lane",
+        "dispatcher",
+        "if not some_took:  #",
+        "if False:  #",
+        AWAY,
+        by="sick_lanes",
     ),
 ]

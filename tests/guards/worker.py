@@ -12,7 +12,7 @@ def seen(name: str, file: str, old: str, new: str, test: str) -> Fence:
 
 OUTPUT = "test_an_output_is_a_plain_file_in_scratch_with_something_in_it"
 GRACES = "test_a_job_may_end_then_leave_a_checkpoint_and_then_it_has_to_go"
-SLEPT = "test_time_that_the_machine_slept_counts_for_no_limit_of_a_job"
+SLEPT = "test_time_that_the_machine_slept_counts_for_no_limit"
 PLAIN = "test_nothing_but_plain_files_is_kept_and_nobody_waits_for_a_pipe"
 CHANGED = "test_what_changed_is_stored_again_and_what_did_not_is_named_again"
 
@@ -253,9 +253,23 @@ CHECKPOINTS = [
     seen(
         "what did not change since the last checkpoint is not copied",
         "checkpoints",
+        "known = self._stored.get(identity)\n",
+        "known = None\n",
+        CHANGED,
+    ),
+    seen(
+        "what was stored of a checkpoint that failed is not copied again",
+        "checkpoints",
         "            self._stored[identity] = known\n",
         "",
-        CHANGED,
+        "test_what_was_stored_of_a_checkpoint_that_failed_is_not_copied_again",
+    ),
+    seen(
+        "what is not in the last checkpoint is forgotten",
+        "checkpoints",
+        "        self._stored = named  #",
+        "        pass  #",
+        "test_what_has_changed_or_has_gone_is_forgotten",
     ),
     seen(
         "what was written through a memory map has changed",

@@ -62,6 +62,43 @@ def test_after_trouble_holders_have_a_moment(clock: Hand, trouble: str) -> None:
     assert found.is_settled(asked_ms=clock.boot_ms())
 
 
+def test_a_disk_that_is_slow_for_good_keeps_no_lease_for_ever(clock: Hand) -> None:
+    found = Access(clock)
+    assert settled_after(found, [300] * 3)
+    assert settled_after(found, [300, 5, 300, 20, 500, 300, 5])
+    assert settled_after(found, [3_000] * 3)
+
+
+@pytest.mark.parametrize("before", [[], [300] * 5, [300] * 5 + [5]])
+def test_a_turn_that_is_much_slower_than_those_before_it_is_trouble(clock: Hand, before: list[int]) -> None:
+    found = Access(clock)
+    settled_after(found, before)
+    asked_ms = clock.boot_ms()
+    later(5_000)
+
+    assert not found.is_settled(asked_ms=asked_ms)
+    found.wrote(asked_ms=asked_ms)
+    later(20)
+    assert not found.is_settled(asked_ms=clock.boot_ms())
+
+
+def test_a_stall_does_not_make_later_ones_ordinary(clock: Hand) -> None:
+    found = Access(clock)
+    settled_after(found, [60_000, *[300] * 8])
+
+    assert not settled_after(found, [60_000])
+
+
+def settled_after(found: Access, turns_ms: list[int]) -> bool:
+    """Turn follows turn, each of so many milliseconds. Could a lease end in the next one?"""
+    for turn_ms in turns_ms:
+        asked_ms = Hand.now_ms
+        later(turn_ms)
+        found.wrote(asked_ms=asked_ms)
+        later(20)
+    return found.is_settled(asked_ms=Hand.now_ms)
+
+
 @pytest.mark.anyio
 async def test_to_ask_ahead_of_an_expiry_tells_what_is_known_when_it_comes(tmp_path: Path) -> None:
     """An idle sweeper wrote last long ago. What it writes when it asks ahead is fresh when the lease ends."""

@@ -115,8 +115,10 @@ async def test_a_ledger_that_is_gone_under_an_open_process_takes_nothing_in(
 
     with pytest.raises(LedgerUnusable, match=r"removed or replaced.*nothing was done"):
         await ledger.submit([a_request("r2")])
-    with pytest.raises(LedgerUnusable, match="removed or replaced"):
-        await ledger.counts(None)
+    for look in (ledger.counts(None), ledger.violations()):
+        with pytest.raises(LedgerUnusable, match="removed or replaced"):
+            await look
+    assert path.exists() == (how == "replaced")
 
 
 async def test_a_loss_that_is_seen_only_after_a_commit_leaves_the_call_unanswered(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -145,16 +147,37 @@ async def test_a_damaged_ledger_is_named_as_such_and_left_as_it_is(url: str, pat
 def test_the_innermost_mount_says_what_filesystem_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     inner = tmp_path / "with space"
     inner.mkdir()
-    mounts = f"/dev/a / ext4 rw 0 0\nserver:/x {str(tmp_path).replace(' ', chr(92) + '040')} nfs4 rw 0 0\n"
-    mounts += f"/dev/b {str(inner).replace(' ', chr(92) + '040')} xfs rw 0 0\n"
-    real = Path.read_text
-    monkeypatch.setattr(
-        Path, "read_text", lambda file, *a: mounts if str(file) == "/proc/self/mounts" else real(file, *a)
-    )
+    mounted(monkeypatch, (Path("/"), "ext4"), (tmp_path, "nfs4"), (inner, "xfs"))
 
     assert database.filesystem_of(Path("/")) == "ext4"
     assert database.filesystem_of(tmp_path) == "nfs4"
     assert database.filesystem_of(inner) == "xfs"
+
+
+def test_of_two_mounts_at_one_place_the_later_one_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An automount stays where it was asked for, under what it mounts there."""
+    mounted(monkeypatch, (Path("/"), "ext4"), (tmp_path, "autofs"), (tmp_path, "nfs4"))
+
+    assert database.filesystem_of(tmp_path / "deeper") == "nfs4"
+
+
+@pytest.mark.parametrize("name", ["données", "a\u2028b\xa0c", "\udce9t\udce9", "with\nall\t# \\040"])
+def test_a_mount_is_found_whatever_its_name_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    mounted(monkeypatch, (Path("/"), "ext4"), (tmp_path / name, "nfs4"))
+
+    assert database.filesystem_of(tmp_path / name) == "nfs4"
+    assert database.filesystem_of(tmp_path) == "ext4"
+
+
+def mounted(monkeypatch: pytest.MonkeyPatch, *mounts: tuple[Path, str]) -> None:
+    """Let the system say that these are mounted, in its spelling."""
+
+    def escaped(point: Path) -> bytes:
+        return re.sub(rb"[ \t\n\\#]", lambda found: b"\\%03o" % found[0][0], os.fsencode(point))
+
+    lines = b"".join(b"source %s %s rw 0 0\n" % (escaped(point), kind.encode()) for point, kind in mounts)
+    real = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda file: lines if str(file) == "/proc/self/mounts" else real(file))
 
 
 @pytest.mark.slow

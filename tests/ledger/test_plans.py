@@ -60,7 +60,7 @@ BY_NAME = [
     "tell_subscribers", "drop_messages", "drop_ids", "drop_workers",
     "public_name", "unpublished", "release_messages", "tell_subscriber", "find_keep", "worker", "drain", "undrain",
     "manifest", "close_job", "adopt_result", "adopt_end", "end_elsewhere", "unadopted", "take_generation", "drop_meta",
-    "park", "proof", "revoke_access_token", "see_access_token", "extend", "unsee_worker",
+    "park", "give_key", "proof", "revoke_access_token", "see_access_token", "extend", "unsee_worker",
 ]  # fmt: skip
 # statements that may read a whole index, but only one that leaves ended jobs out
 NARROW = {
@@ -137,6 +137,13 @@ def test_counting_reads_the_tally_and_no_job_that_is_in_it(connection: apsw.Conn
     ]
 
 
+def test_what_ended_lately_is_found_without_a_look_at_what_ended_before(connection: apsw.Connection) -> None:
+    steps = "\n".join(plan_of(connection, "ended"))
+
+    assert "SEARCH j USING INDEX job_kept (kind=? AND version=? AND ended_at_ms>?)" in steps, steps
+    assert "SEARCH job USING INDEX job_archivable (ended_at_ms>?)" in steps, steps
+
+
 def test_what_was_made_since_a_time_is_found_without_a_look_at_jobs(connection: apsw.Connection) -> None:
     assert not any("job" in step for step in plan_of(connection, "first_since"))
 
@@ -170,12 +177,12 @@ def test_ended_jobs_are_in_no_index_of_the_line(connection: apsw.Connection) -> 
 
 def test_no_statement_is_without_a_known_plan() -> None:
     """A new statement must be put into one of the lists above, or among those that a person waits for."""
-    asked_by_people = {"violations", "owed", "pauses", "drains", "ended", "access_tokens"}
+    asked_by_people = {"violations", "owed", "pauses", "drains", "access_tokens"}
     folder = Path(str(__import__("planrun.ledger").ledger.__file__)).parent / "sql" / "sqlite"
     names = {file.stem for file in folder.glob("*.sql")}
     inserts = {name for name in names if re.search(r"^INSERT", statement(name), re.MULTILINE)}
 
-    apart = {"meta_all", "see_workers", "granted_again", "due", "rebase_workers", "first_since"}
+    apart = {"keyless", "meta_all", "see_workers", "granted_again", "due", "rebase_workers", "first_since", "ended"}
 
     assert names - inserts - asked_by_people - apart == {
         *HOT,

@@ -11,6 +11,7 @@ import pytest
 from planrun.clock import SystemClock
 from planrun.ledger.contract import Ledger
 from planrun.ledger.sqlite.identity import Identity
+from planrun.ledger.sqlite.ledger import SqliteLedger
 from planrun.ledger.sqlite.reader import Reader
 from planrun.ledger.sqlite.writer import SqliteTx
 from planrun.ledger.tx import Tx
@@ -50,6 +51,17 @@ async def test_a_glance_that_turns_out_to_be_long_is_taken_in_a_thread(reader: R
     assert len(set(threads)) == 2
     assert await reader.glance(asked("SELECT count(*) FROM job", threads)) == 0  # and the next one is taken here again
     assert threads[-1] == threads[0]
+
+
+async def test_what_people_ask_for_stands_in_the_way_of_no_other_look(ledger: Ledger) -> None:
+    """The line is looked at in the one thread, and to count or to check everything takes long."""
+    assert isinstance(ledger, SqliteLedger)
+    done = threading.Event()
+    other = ledger._reader._thread.submit(done.wait, 10)
+    assert (await ledger.violations(), await ledger.owed(), await ledger.ended(0)) == ([], None, {})
+
+    assert not other.done()
+    done.set()
 
 
 async def test_a_glance_waits_for_no_lock_itself(reader: Reader) -> None:

@@ -279,6 +279,11 @@ class TestOtherFences:
 
         assert tx.rows("live_tokens", tokens=f"[{lease.token}]", silent_since_ms=0) == [{"token": lease.token}]
 
+    async def test_the_key_of_an_open_job_is_not_taken_from_it(self, tx: SqliteTx, waiting: str) -> None:
+        tx.rows("give_key", job_id=waiting, key_open=0)
+
+        assert tx._connection.execute("SELECT key_open FROM job WHERE job_id = ?", (waiting,)).fetchall() == [(1,)]
+
     async def test_who_was_not_seen_for_long_is_not_seen_again_by_his_death(self, tx: SqliteTx) -> None:
         tx.rows("see_workers", incarnations='["w1"]', wall_ms=5)
         for before_ms in (3, 4):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import cast
 
 from planrun.core.errors import LedgerUnavailable
@@ -95,9 +95,9 @@ class FakeLedger:
 
     async def take_messages(self, *, limit: int, retry_ms: int) -> list[Message]:
         self._answer("take_messages")
-        taken = []
-        for msg_id, (message, due_ms) in list(self.owed.items())[:limit]:
-            if due_ms <= self.boot_ms:
+        taken: list[Message] = []
+        for msg_id, (message, due_ms) in list(self.owed.items()):
+            if due_ms <= self.boot_ms and len(taken) < limit:
                 again = Message(msg_id=msg_id, route=message.route, body=message.body, tries=message.tries + 1)
                 wait_ms = max(retry_ms, min(300_000, 1000 * 2**again.tries))
                 self.owed[msg_id] = (again, self.boot_ms + wait_ms)
@@ -112,8 +112,8 @@ class FakeLedger:
         self._answer(f"park {msg_id}: {detail}")
         return self.kept_long_enough and self.owed.pop(msg_id, None) is not None
 
-    async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
-        return self.rubbish[:limit]
+    async def garbage(self, *, grace_ms: int, limit: int, visited: Collection[int] = ()) -> list[Garbage]:
+        return [each for each in self.rubbish if each.final or each.lease.token not in visited][:limit]
 
     async def collected(self, lease: Lease) -> None:
         self._answer(f"collected {lease.job_id} {lease.attempt}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 
 from planrun.core.errors import TransportUnavailable
@@ -18,14 +18,17 @@ class MemoryTransport:
     Attributes:
         lanes: The offers that nobody has taken.
         told: Notices by incarnation.
+        asked: How often something was sent to a lane.
         on_begin_epoch: Called in the middle of it, while heartbeats still arrive in the old place.
     """
 
     def __init__(self) -> None:
         self.lanes: defaultdict[str, list[Offer]] = defaultdict(list)
+        self.asked: Counter[str] = Counter()
         self.told: defaultdict[str, list[Notice]] = defaultdict(list)
         self.epochs: list[int] = []
         self.is_up = True
+        self.sick: set[str] = set()  # lanes whose queue takes nothing
         self.is_consumed = True  # False: what arrives stays unread, as with an orchestrator that lags
         self.on_begin_epoch: Callable[[], Awaitable[None]] | None = None
         self._breaks = 0
@@ -70,7 +73,10 @@ class MemoryTransport:
     # --- the orchestrator's end ---
 
     async def send_offer(self, lane: str, offer: Offer) -> None:
+        self.asked[lane] += 1
         self._need_broker()
+        if lane in self.sick:
+            raise TransportUnavailable(f"no answer from {lane}")
         self.lanes[lane].append(offer)
 
     async def waiting(self, lane: str) -> int:

@@ -36,6 +36,7 @@ async def main(url: str) -> None:
         broker=broker,
     )
     await outbox.tick(clock.boot_ms())
+    await outbox.wait_until_idle()
     await outbox.close()
     if broker is not None:
         await broker.close()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,9 +14,10 @@ from planrun.core.errors import StorageError
 from planrun.core.keeping import Garbage
 from planrun.core.messages import Lease
 from planrun.core.names import attempt_prefix, token_of
-from planrun.orchestrator.collector import COLLECT_EVERY_MS, Collector
+from planrun.orchestrator.collector import COLLECT_EVERY_MS, REVISIT_MS_MAX, Collector
 from planrun.storage.contract import Stored
 from planrun.storage.filesystem import FilesystemStore
+from planrun.worker.folder import AttemptFolder
 from tests.orchestrator.fake_ledger import FakeLedger
 
 pytestmark = pytest.mark.anyio
@@ -80,12 +84,48 @@ async def test_an_attempt_that_may_still_write_is_visited_again(
 ) -> None:
     """A zombie uploads after the first collection; the second one finds it."""
     ledger.rubbish = [garbage("job", DEAD, final=False)]
-    await collector.tick(ledger.boot_ms)
+    next_ms = await collector.tick(ledger.boot_ms)
     late = put(store, tmp_path, "job", DEAD)
-    await collector.tick(ledger.boot_ms)
+    await collector.tick(next_ms)
 
     assert store.head(late.key) is None
     assert ledger.asked == []
+
+
+async def test_it_is_visited_more_and_more_rarely_and_at_once_when_nothing_is_written_there_any_more(
+    ledger: FakeLedger, scratch: Path, tmp_path: Path
+) -> None:
+    store = CountingStore(tmp_path / "store")
+    collector = Collector(ledger.port, store, scratch=scratch, gc_grace_s=0)
+    ledger.rubbish = [garbage("job", DEAD, final=False)]
+    now_ms = ledger.boot_ms
+    at_ms: list[int] = []
+    while now_ms < ledger.boot_ms + 6 * REVISIT_MS_MAX:
+        before = store.listed
+        next_ms = await collector.tick(now_ms)
+        at_ms += [now_ms] * (store.listed - before)
+        now_ms = next_ms
+
+    waits_ms = [later - sooner for sooner, later in pairwise(at_ms)]
+    assert waits_ms[:3] == [20_000, 40_000, 80_000]
+    assert set(waits_ms[-3:]) == {REVISIT_MS_MAX}
+    ledger.rubbish = [garbage("job", DEAD)]
+    await collector.tick(now_ms)
+    assert ledger.asked == ["collected job 1"]
+
+
+class CountingStore(FilesystemStore):
+    """Counts what a store has to be paid for.
+
+    Attributes:
+        listed: How often something was listed.
+    """
+
+    listed = 0
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        self.listed += 1
+        return super().keys(prefix)
 
 
 class StubbornStore(FilesystemStore):
@@ -122,6 +162,40 @@ async def test_scratch_of_dead_attempts_goes_and_of_live_ones_stays(
     await collector.tick(ledger.boot_ms)
 
     assert [path.name for path in scratch.iterdir()] == [f"{LIVE:x}"]
+
+
+async def test_a_folder_that_the_next_attempt_takes_over_meanwhile_is_not_emptied_under_it(
+    ledger: FakeLedger, collector: Collector, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = AttemptFolder(scratch, DEAD)
+    before.create()
+
+    def remove(folder: Path) -> None:
+        """As `shutil` does: what has been opened once is emptied, whatever its name is by then."""
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        AttemptFolder(scratch, LIVE, instead_of=before).create()
+        for entry in os.scandir(handle):
+            os.rmdir(entry.name, dir_fd=handle)
+        os.close(handle)
+        folder.rmdir()
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    await collector.tick(ledger.boot_ms)
+
+    assert sorted(str(path.relative_to(scratch)) for path in scratch.rglob("*")) == [
+        f"{LIVE:x}",
+        *(f"{LIVE:x}/{own}" for own in ("home", "scratch", "tmp")),
+    ]
+
+
+async def test_a_folder_whose_removal_was_cut_short_goes_next_time(
+    ledger: FakeLedger, collector: Collector, scratch: Path
+) -> None:
+    (scratch / f"{DEAD:x}.gone" / "scratch").mkdir(parents=True)
+
+    await collector.tick(ledger.boot_ms)
+
+    assert list(scratch.iterdir()) == []
 
 
 async def test_a_dry_run_tells_and_removes_nothing(
@@ -174,8 +248,6 @@ async def test_folders_that_job_code_has_closed_are_opened_and_removed(
     ledger: FakeLedger, collector: Collector, scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As root nothing is closed, so the first try is made to fail as it would for others."""
-    import shutil  # noqa: PLC0415
-
     closed = scratch / f"{DEAD:x}/scratch/closed"
     closed.mkdir(parents=True)
     (closed / "file").touch()

@@ -255,7 +255,8 @@ async def test_a_result_that_was_kept_long_enough_goes_while_somebody_is_on_duty
     await real.cancel(CancelRequest(namespace="default", job_id=job_id))
     while not (await real.stale(limit=1)).results:
         await asyncio.sleep(0.001)
-    retention = Retention(real, Archive(tmp_path / "archive"), keep=Keep(), logs=tmp_path / "logs", believe_clock=True)
+    store, archive = FilesystemStore(tmp_path / "store"), Archive(tmp_path / "archive")
+    retention = Retention(real, store, archive, keep=Keep(), logs=tmp_path / "logs", believe_clock=True)
 
     async with on_duty(duties_of(real, tmp_path, retention=retention)), asyncio.timeout(10):
         while await real.result(job_id) is not None:
@@ -302,7 +303,7 @@ async def test_a_bug_in_one_duty_stops_no_other(
     fake = ChangingFake()
     fake.lease_ms = 5
 
-    async def buggy(*, limit: int, grace_ms: int) -> list[object]:
+    async def buggy(**asked: object) -> list[object]:
         raise KeyError("bug")
 
     monkeypatch.setattr(fake, "garbage", buggy)

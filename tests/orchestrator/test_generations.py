@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from planrun.core.errors import LedgerUnusable
-from planrun.orchestrator.generations import MARK_EVERY_MS
+from planrun.core.errors import LedgerUnavailable, LedgerUnusable, StorageError
+from planrun.core.generations import Mark
+from planrun.orchestrator.generations import LOOK_EVERY_MS, MARK_EVERY_MS
 from planrun.storage.filesystem import FilesystemStore
 from tests.contract.manual_clock import ManualClock
 from tests.orchestrator.standing import copy_of, standing
@@ -187,3 +191,72 @@ async def test_a_generation_that_somebody_takes_meanwhile_is_not_ours(
     monkeypatch.setattr(store, "put_if_absent", late)
     async with standing(tmp_path / "a.db", store, clock) as party:
         assert (await party.chronicle.history()).generation == 2
+
+
+class Watched(FilesystemStore):
+    """Counts how often the store is looked at.
+
+    Attributes:
+        gate: Closed: a look takes until it is opened.
+        is_away: It says nothing.
+    """
+
+    looks = 0
+    is_away = False
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        self.looks += 1
+        assert self.gate.wait(30)
+        if self.is_away:
+            raise StorageError("away")
+        return super().keys(prefix)
+
+
+async def test_however_many_say_a_number_the_store_is_looked_at_for_all(tmp_path: Path, clock: ManualClock) -> None:
+    """One that has come while a look went on is served by the next one, which sees all that was there before it."""
+    store = Watched(tmp_path / "store")
+    async with standing(tmp_path / "ledger.db", store, clock) as party:
+        store.looks = 0
+        await asyncio.gather(*(party.generations.hear(7 + n % 3) for n in range(50)))
+        assert store.looks <= 2
+
+        store.is_away, store.looks = True, 0
+        heard = await asyncio.gather(*(party.generations.hear(7) for _ in range(50)), return_exceptions=True)
+        assert {type(each) for each in heard} == {LedgerUnavailable}
+        assert store.looks <= 2
+
+
+async def test_whoever_says_numbers_again_and_again_has_to_wait(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.advance(seconds)
+
+    async with standing(tmp_path / "ledger.db", tmp_path / "store", clock) as party:
+        monkeypatch.setattr(clock, "sleep", sleep)
+        await party.generations.hear(7)
+        clock.advance(1)
+        await party.generations.hear(8)
+
+    assert slept == [LOOK_EVERY_MS / 1000 - 1]
+
+
+async def test_what_somebody_says_holds_no_answer_back(tmp_path: Path, clock: ManualClock) -> None:
+    store = Watched(tmp_path / "store")
+    async with standing(tmp_path / "ledger.db", store, clock) as party:
+        store.gate.clear()
+        heard = asyncio.create_task(party.generations.hear(7))
+        try:
+            await asyncio.sleep(0)
+            await asyncio.wait_for(party.generations.reach(Mark(generation=1, n=1000)), 10)
+        finally:
+            store.gate.set()
+        await heard

@@ -359,6 +359,7 @@ async def test_a_canceled_delivery_leaves_no_process(ledger: FakeLedger, outbox:
             await asyncio.sleep(0.01)
     ticking.cancel()
     await asyncio.gather(ticking, return_exceptions=True)
+    await outbox.close()
 
     await wait_until_gone(int(pid_file.read_text()))
 

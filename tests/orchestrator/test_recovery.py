@@ -16,10 +16,14 @@ import pytest
 from planrun.core.errors import LedgerUnusable, StorageError
 from planrun.core.life import Outcome, State
 from planrun.core.manifests import manifest_key
-from planrun.core.messages import Lease, Result
-from planrun.core.names import token_of
+from planrun.core.messages import Handler, Lease, Result
+from planrun.core.names import job_id_of, token_of
+from planrun.orchestrator import closer, recovery
 from planrun.orchestrator.collector import Collector
+from planrun.storage.filesystem import FilesystemStore
+from tests.contract.actors import KIND
 from tests.contract.manual_clock import ManualClock
+from tests.contract.retention_contract import drop
 from tests.orchestrator.standing import copy_of, standing
 
 pytestmark = pytest.mark.anyio
@@ -175,6 +179,92 @@ async def test_a_store_that_is_away_delays_answers_and_no_settle(
         monkeypatch.undo()
         assert len(await party.say()) == 3
         assert (await party.they.row(leases[1].job_id)).state is State.FINISHED
+
+
+async def test_answers_that_cannot_be_written_hold_up_none_behind_them(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many of them as are tried at once, and more."""
+    monkeypatch.setattr(closer, "AT_ONCE_MAX", 2)
+    async with standing(tmp_path / "ledger.db", tmp_path / "store", clock) as party:
+        leases = [await party.they.running() for _ in range(4)]
+        put = party.store.put_if_absent
+
+        def refused(key: str, data: bytes) -> bytes:
+            if any(lease.job_id in key for lease in leases[:3]):
+                raise StorageError("these credentials may not do that")
+            return put(key, data)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(party.store, "put_if_absent", refused)
+            for lease in leases:
+                await party.they.succeed(lease)
+            for _ in range(2):
+                with pytest.raises(StorageError):
+                    await party.closer.tick(0)
+            states = [(await party.they.row(lease.job_id)).state for lease in leases]
+            assert states == [State.RUNNING] * 3 + [State.FINISHED]
+
+        while await party.closer.tick(0) == 0:
+            pass
+        assert {(await party.they.row(lease.job_id)).state for lease in leases} == {State.FINISHED}
+
+
+async def test_the_manifest_of_another_job_is_not_believed(tmp_path: Path, clock: ManualClock) -> None:
+    async with standing(tmp_path / "ledger.db", tmp_path / "store", clock) as party:
+        said, open_one, ended = [await party.they.running() for _ in range(3)]
+        await party.they.succeed(said)
+        await party.say()
+        data = party.store.read(manifest_key("default", said.job_id))
+        assert data is not None
+        forged = data.replace(said.job_id.encode(), open_one.job_id.encode())
+        party.store.put_if_absent(manifest_key("default", ended.job_id), forged)
+        await party.they.succeed(ended)
+
+        with pytest.raises(StorageError, match=f"{ended.job_id}.json is damaged: that is no manifest of this job"):
+            await party.closer.tick(0)
+
+        assert (await party.they.row(ended.job_id)).closing
+        assert (await party.they.row(open_one.job_id)).ended_at_ms is None
+        assert await party.they.renew(open_one) == ["held"]
+
+
+async def test_what_a_namespace_called_results_has_published_holds_up_no_recovery(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    before = await settled_after_the_copy(tmp_path, clock, 6)
+    store = FilesystemStore(tmp_path / "store")
+    store.put_if_absent("_public/results/index.json", b"{}")
+
+    async with standing(tmp_path / "snapshot.db", store, clock, recover=True) as party:
+        for lease in before.leases:
+            assert await party.they.result(lease.job_id) == before.results[lease.job_id]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("is_read_first", [False, True])
+async def test_of_finished_jobs_with_one_key_the_newest_has_it_after_a_recovery(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, is_read_first: bool, is_known: bool
+) -> None:
+    """Whether or not the older one is read first, or known to the copy: its files are gone by now."""
+    monkeypatch.setattr(recovery, "AT_ONCE_MAX", 1)
+    requests = sorted(("r1", "r2"), key=lambda each: job_id_of("default", each), reverse=not is_read_first)
+    older, newer = requests
+    copy, store = tmp_path / "copy.db", tmp_path / "store"
+    async with standing(tmp_path / "ledger.db", store, clock) as party:
+        await party.they.register("w1", handlers=(Handler(kind=KIND, version="v1", result_ttl_s=3600),))
+        for request_id in requests:
+            if request_id == (newer if is_known else older):
+                await party.ledger.backup(str(copy))
+            await drop(party.ledger)
+            await party.finish(await party.they.running(request_id=request_id, key="k"), request_id, tmp_path)
+            await party.say()
+            clock.advance(3600)
+
+    async with standing(copy, store, clock, recover=True) as party:
+        reply = await party.they.submit(key="k")
+        assert (reply.disposition, reply.job_id) == ("answered", job_id_of("default", newer))
+        assert await party.ledger.violations() == []
 
 
 async def test_a_damaged_manifest_is_said_and_holds_up_nobody_else(tmp_path: Path, clock: ManualClock) -> None:

@@ -22,6 +22,7 @@ from planrun.core.messages import CancelRequest, Handler, SubmitRequest, WorkerR
 from planrun.ledger.contract import Ledger
 from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.retention import BETWEEN_BATCHES_MS, LOOK_EVERY_MS, Retention
+from planrun.storage.filesystem import FilesystemStore
 from planrun.wiring import open_ledger
 from tests.contract.manual_clock import ManualClock
 from tests.soak.archive import archive_beside_grants
@@ -51,7 +52,8 @@ async def ledger(place: Place, clock: ManualClock) -> AsyncIterator[Ledger]:
 
 def a_retention(ledger: Ledger, place: Place, told: list[str] | None = None, *, believe: bool = True) -> Retention:
     tell = (lambda what: None) if told is None else told.append
-    return Retention(ledger, Archive(place.archive), keep=Keep(), logs=place.logs, believe_clock=believe, tell=tell)
+    store, archive = FilesystemStore(place.store), Archive(place.archive)
+    return Retention(ledger, store, archive, keep=Keep(), logs=place.logs, believe_clock=believe, tell=tell)
 
 
 async def end_jobs(ledger: Ledger, count: int, *, prefix: str = "r") -> list[str]:

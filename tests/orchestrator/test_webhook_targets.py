@@ -49,6 +49,26 @@ async def send(url: str, allowed: Allowed | None) -> None:
         await sender.close()
 
 
+@pytest.mark.parametrize("allowed", [None, allowed_from(["127.0.0.1"])])
+async def test_who_waits_for_a_receiver_that_hangs_holds_no_connection_of_others(
+    box: Box, allowed: Allowed | None
+) -> None:
+    hanging = socket.create_server(("127.0.0.1", 0), backlog=200)  # takes connections, and never looks at them
+    port = hanging.getsockname()[1]
+    sender = WebhookSender(allowed=allowed)
+    waiting = [asyncio.create_task(sender.send(f"http://127.0.0.1:{port}/{n}", MESSAGE, wall_ms=0)) for n in range(120)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await sender.send(f"http://127.0.0.1:{box.port}/", MESSAGE, wall_ms=0)
+
+    assert box.asked == 1
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await sender.close()
+    hanging.close()
+
+
 def resolve_to(monkeypatch: pytest.MonkeyPatch, *rounds: str) -> list[str]:
     """Whoever asks for a name gets the next of these; returns the names asked for."""
     asked: list[str] = []

@@ -12,7 +12,9 @@ import pytest
 from planrun.core.life import Outcome
 from planrun.sim.jobs import Deed
 from planrun.sim.settings import Mode, Order, deeds, fails
+from planrun.worker.attempt import Attempt
 from planrun.worker.folder import AttemptFolder
+from planrun.worker.run import Ran
 from tests.sim.sights import join_late, stored, times, words_of
 from tests.sim.story import Job, Story, seeds
 
@@ -34,6 +36,27 @@ def test_d14_a_store_that_refuses_an_upload_fails_the_attempt_and_the_next_one_d
         assert outcomes(story) == ["transient", "success"]
         [(code,)] = story.rows("SELECT json_extract(error, '$.code') FROM attempt WHERE attempt = 1")
         assert code == "storage"
+
+
+@seeds
+def test_what_a_fault_of_the_worker_ended_is_tried_again_before_its_lease_is_over_and_says_why(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conclude, faults = Attempt._conclude, [KeyError("planted")]
+
+    async def fail_once(attempt: Attempt, ran: Ran) -> None:
+        if faults:
+            raise faults.pop()
+        await conclude(attempt, ran)
+
+    monkeypatch.setattr(Attempt, "_conclude", fail_once)
+    with Story("D14", seed, workers=1, lease_s=60) as story:
+        assert story.find() == {"fault"}
+
+        assert story.job("job-1") == FINISHED_AFTER_A_FAILURE
+        [(error,)] = story.rows("SELECT json_extract(error, '$.code', '$.message') FROM attempt WHERE attempt = 1")
+        assert error == '["worker","a fault of worker w1 (KeyError); its log says more"]'
+        assert story.answers
 
 
 @seeds

@@ -15,6 +15,7 @@ from planrun.core.messages import Granted, GrantRequest, Handler, SubmitRequest,
 from planrun.ledger.contract import Ledger
 from planrun.orchestrator.archive import Archive
 from planrun.orchestrator.retention import LOOK_EVERY_MS, Retention
+from planrun.storage.filesystem import FilesystemStore
 from planrun.wiring import open_ledger
 
 JOBS_PER_MINUTE = 10_000
@@ -37,7 +38,8 @@ async def run(place: Place, count: int) -> int:
 async def archive_beside_grants(ledger: Ledger, place: Place, count: int) -> list[float]:
     """Archive many ended jobs; returns how long each submit with its grant took meanwhile."""
     fill(place, count)
-    retention = Retention(ledger, Archive(place.archive), keep=Keep(job_ttl_s=0), logs=place.logs, believe_clock=True)
+    store, archived = FilesystemStore(place.store), Archive(place.archive)
+    retention = Retention(ledger, store, archived, keep=Keep(job_ttl_s=0), logs=place.logs, believe_clock=True)
     latencies_s: list[float] = []
 
     async def archive() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,10 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from planrun.cli.app import build_app
+from planrun.core.generations import Mark, generation_key, mark_key
+from planrun.core.manifests import manifest_key
+from planrun.core.names import attempt_prefix, log_key, object_key
+from planrun.storage.probe import TOUCHED
 from tests.tidy.tree import ROOT, texts
 
 DEPLOY = ROOT / "deploy"
@@ -54,6 +60,19 @@ def test_every_service_that_compose_waits_for_is_one_and_all_come_back() -> None
     assert waited
     assert waited <= SERVICES.keys()
     assert all(service["restart"] == "unless-stopped" for service in SERVICES.values())
+
+
+def test_a_worker_may_store_what_its_attempts_made_and_nothing_that_decides() -> None:
+    policy = json.loads((DEPLOY / "s3" / "worker.json").read_text("utf-8"))
+    [places] = [each["Resource"] for each in policy["Statement"] if "s3:PutObject" in each["Action"]]
+
+    def may_store(key: str) -> bool:
+        return any(fnmatchcase(f"arn:aws:s3:::results/planrun/{key}", place) for place in places)
+
+    prefix = attempt_prefix("films", "j1", 1, 7)
+    assert all(may_store(key) for key in (object_key(prefix, "0" * 64, "out.mp4"), log_key(prefix), TOUCHED))
+    decide = (manifest_key("films", "j1"), generation_key("u", 1), mark_key("u", Mark(generation=1, n=2)))
+    assert not any(may_store(key) for key in decide)
 
 
 def test_every_variable_that_deploy_sets_is_in_the_reference() -> None:

@@ -16,6 +16,7 @@ NAMES_ATTEMPT = re.compile(r"\battempt\s*=\s*[:$]?\w", re.IGNORECASE)
 # Updates of job rows that name no attempt, and why nothing can go wrong there: they touch nothing that a holder owns.
 WITHOUT_ATTEMPT = {
     "drop_results.sql": "the result of an ended job is no longer kept",
+    "give_key.sql": "which of the ended jobs with one key has it",
     "join_job.sql": "the urgency of an open job, for one more caller",
     "promote.sql": "a queued job's wait is over",
     "rebase_jobs.sql": "a queued job's wait, on the clock of a new boot",

@@ -37,7 +37,7 @@ async def test_a_strangers_name_that_points_here_is_refused(url: str, host: str)
 
 @pytest.mark.parametrize(
     "headers",
-    [{"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}],
+    [{"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://["}, {"sec-fetch-site": "cross-site"}],
 )
 async def test_a_page_of_another_site_can_do_nothing(url: str, headers: dict[str, str]) -> None:
     async with open_stage(url) as stage:

@@ -114,6 +114,7 @@ async def test_a_bulk_is_taken_in_whole_or_not_at_all(url: str) -> None:
         ({"kind": "preview", "inputs": {"upload": "gs://bucket/x"}}, "absolute path"),
         ({"kind": "preview", "inputs": {"upload": "https://u:p@example.org/x"}}, "sign the address"),
         ({"kind": "preview", "inputs": {"upload": "/no/such/file"}}, "no such file"),
+        ({"kind": "preview", "inputs": {"upload": "file://["}}, "names no file of this box"),
         ({"kind": "preview", "params": {"x": "a" * 300_000}}, "larger than"),
         ({"kind": "preview", "subscribers": ["command:touch /tmp/owned"]}, "never a program"),
         ({"kind": "preview", "subscribers": ["webhook:nowhere"]}, "full address"),

@@ -100,12 +100,34 @@ async def test_numbers_that_no_ledger_can_hold_and_empty_questions_are_refused(h
     assert refused(await http.post("/v1/ledger/register", json={"worker": worker})) == (422, "invalid")
 
 
+async def test_one_call_takes_no_more_jobs_than_a_client_would_send(http: httpx2.AsyncClient) -> None:
+    """All of them are one transaction, and every renewal waits for it."""
+    many = [SUBMIT["requests"][0] | {"request_id": f"r{n}"} for n in range(101)]
+
+    assert refused(await http.post("/v1/ledger/submit", json={"requests": many})) == (422, "invalid")
+    assert (await http.get("/v1/jobs")).json()["jobs"] == []
+    assert len((await http.post("/v1/ledger/submit", json={"requests": many[1:]})).json()) == 100
+
+
 async def test_a_body_without_an_end_is_too_large(http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("planrun.web.ledger.BODY_BYTES_MAX", 1_000)
 
     reply = await http.post("/v1/ledger/submit", json={"requests": [], "padding": "x" * 2_000})
 
     assert refused(reply) == (413, "too-large")
+
+
+async def test_a_mistake_of_ours_is_said_as_by_an_orchestrator(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever asks would take it for a proxy's."""
+    async with open_world(url) as (client, hands):
+        app = build_app(client, served=Served.over(hands.ledger, SystemClock.open_system(), FLEET))
+        monkeypatch.setattr(hands.ledger, "counts", None)
+        transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            reply = await http.post("/v1/ledger/counts", json={"namespace": None})
+
+    assert refused(reply) == (500, "bug")
+    assert reply.headers[PROTOCOL_HEADER] == "1"
 
 
 @pytest.mark.parametrize(("number", "who"), [("2", "the orchestrator"), ("0", "whoever asks"), ("x", "whoever asks")])

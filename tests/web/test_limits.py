@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from planrun.web import intake
-from planrun.web.limits import Connection
+from planrun.web.limits import Connection, room_for
 from tests.web.fuzzing import served
 
 HEAD = b"POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -127,8 +128,16 @@ def test_one_connection_too_many_is_told_so_and_the_others_go_on(port: int) -> N
             assert answer(each) == (200, "")
         with connect(port) as another:
             assert answer(another) == (503, "too-many-connections")
+        with connect(port) as another:
+            assert b"planrun-protocol: 1\r\n" in another.makefile("rb").read()
         held[0].sendall(GET)
         assert answer(held[0]) == (200, "")
+
+
+@pytest.mark.parametrize(("files", "room"), [(resource.RLIM_INFINITY, 4096), (65_536, 4096), (1024, 768), (100, 50)])
+def test_no_more_connections_are_taken_than_can_be_open(monkeypatch: pytest.MonkeyPatch, files: int, room: int) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert room_for(4096) == room
 
 
 def test_a_slow_answer_is_no_slow_request(port: int) -> None:

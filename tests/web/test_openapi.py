@@ -16,6 +16,14 @@ from tests.web.stage import open_stage, refused
 pytestmark = pytest.mark.anyio
 
 
+async def test_it_is_written_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has no token may ask for it, too, as often as he likes."""
+    async with open_stage(url) as stage:
+        first = await stage.http.get("/openapi.json")
+        monkeypatch.setattr("planrun.web.app.document", None)
+        assert (await stage.http.get("/openapi.json")).content == first.content
+
+
 async def test_every_route_is_described_and_nothing_else(url: str) -> None:
     async with open_world(url) as (client, _):
         served = {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from planrun.core.access import Scope
+from planrun.core.messages import SubmitRequest, WorkerRow
 from planrun.ledger.wire import VERBS
 from tests.web.stage import refused
 from tests.web.test_tokens import Office, make, open_office
@@ -156,6 +157,51 @@ async def test_no_verb_does_anything_in_a_namespace_that_is_not_the_caller_s(off
     for verb, nothing in (("job", None), ("archived", None), ("job_ids", [])):
         assert (await office.ask(token, "POST", f"/v1/ledger/{verb}", foreign[verb])).json() == nothing
     assert refused(await office.ask(token, "POST", "/v1/ledger/cancel", foreign["cancel"])) == (404, "unknown-job")
+
+
+@pytest.mark.parametrize("namespace", [None, "default"])
+async def test_a_request_id_of_another_namespace_leads_nowhere(office: Office, namespace: str | None) -> None:
+    """To no verb: neither to one that looks for it everywhere, nor to one that does in the namespace that it names."""
+    ledger = office.hands.ledger
+    request = SubmitRequest(request_id="order-7", kind="preview", content_hash="h", request_hash="h")
+    [made] = await ledger.submit([request])
+    token = await make(office.keyring, list(Scope), ["ads"])
+    foreign, nobody = (arguments(name, namespace, "2" * 32) for name in ("order-7", "order-8"))
+    for verb in (verb for verb in VERBS if foreign[verb] != nobody[verb] and verb != "changed"):
+        told = await office.ask(token, "POST", f"/v1/ledger/{verb}", foreign[verb])
+        unknown = await office.ask(token, "POST", f"/v1/ledger/{verb}", nobody[verb])
+        names = ("order-7", "order-8")
+        assert (told.status_code, bare(told.text, *names)) == (unknown.status_code, bare(unknown.text, *names)), verb
+    row = await ledger.job(None, made.job_id)
+    assert row is not None and row.state == "queued"
+
+
+async def test_a_job_of_another_namespace_is_not_retried(office: Office) -> None:
+    token = await make(office.keyring, [Scope.SUBMIT], ["ads"])
+    asked = arguments("", "ads", "")["submit"]
+    asked["requests"][0]["retry_of"] = office.default
+    reply = await office.ask(token, "POST", "/v1/ledger/submit", asked)
+    assert reply.json()[0]["disposition"] == "new"
+    assert "retried" not in [row.what for row in await office.hands.ledger.events(office.default)]
+
+
+async def test_an_outlook_shows_of_the_fleet_what_is_the_caller_s(office: Office) -> None:
+    row = WorkerRow(incarnation="3" * 32, name="w3", host="h", slots=1, namespaces=("ads", "third"))
+    await office.hands.ledger.register(row)
+    token = await make(office.keyring, [Scope.SUBMIT], ["ads"])
+    told = (await office.ask(token, "POST", "/v1/ledger/outlook", {"job_id": office.ads})).json()
+    assert [(worker["name"], worker["namespaces"]) for worker in told["workers"]] == [("w3", ["ads"])]
+
+
+async def test_who_works_for_some_namespaces_makes_no_result_of_others_go(office: Office) -> None:
+    await office.hands.finish(office.default)
+    handler = {"kind": "preview", "version": "v1", "result_ttl_s": 0}
+    for namespaces, is_gone in ((["ads"], False), (["*"], True)):
+        token = await make(office.keyring, [Scope.WORK], namespaces)
+        worker = {**WORKER, "incarnation": "3" * 32, "namespaces": ["ads"], "handlers": [handler]}
+        reply = await office.ask(token, "POST", "/v1/ledger/register", {"worker": worker, "may_shorten": True})
+        assert reply.status_code == 200, reply.text
+        assert (office.default in (await office.hands.ledger.stale(limit=9)).results) is is_gone
 
 
 async def test_a_call_that_names_no_namespace_is_about_the_token_s_own(office: Office) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from planrun.core.errors import Invalid
 from planrun.tls import client_context, server_context, trouble
+from planrun.web import server
 from planrun.web.server import HttpServer, address_of, open_socket
 from tests.web.papers import Papers
 
@@ -27,12 +29,12 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
 
 def serve(url: str, tls: ssl.SSLContext | None) -> Iterator[str]:
     listening = open_socket("127.0.0.1:0", is_guarded=False, is_secure=True)
-    server = HttpServer(url, listening, token="", tls=tls)
-    server.start()
+    http = HttpServer(url, listening, token="", tls=tls)
+    http.start()
     try:
         yield address_of(listening, tls)
     finally:
-        server.stop()
+        http.stop()
 
 
 @pytest.fixture
@@ -91,6 +93,14 @@ def test_plain_http_to_a_tls_port_gets_no_answer_and_the_server_goes_on(address:
         httpx2.get(address.replace("https:", "http:"), timeout=10)
 
     assert get(address, PLANRUN_CA=str(papers.ca)) == 200
+
+
+def test_who_does_not_shake_hands_is_let_go(url: str, papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HANDSHAKE_S", 0.3)
+    for address in serve(url, server_context(*papers.sign("server"))):
+        port = int(address.rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as silent:
+            assert silent.recv(1) == b""
 
 
 def test_where_callers_need_a_certificate_one_without_is_kept_out(strict: str, papers: Papers, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,11 +34,13 @@ from planrun.worker.keeper import Holding
 from planrun.worker.options import WorkerOptions
 from planrun.worker.orders import Orders
 from planrun.worker.run import Ran, Run
+from planrun.worker.store_wait import Drained
 from planrun.worker.taking import Successor
 from tests.contract.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
+PATIENCE_S = 5.0
 LEASE = Lease(job_id="j", attempt=1, token=1)
 HELD = Standing(status="held")
 WON = Settled(status="won")
@@ -55,9 +59,12 @@ class Party:
         self.ran: Ran | None = Ran()
         self.checkpoint: Checkpoint | None = None
         self.resumed: list[Path | None] = []
+        self.found: list[str] = []
         self.outputs: Sequence[Output] = ()
         self.outcome: Outcome | None = None
         self.bytes = 5
+        self.is_fleet = False
+        self.goes_on, self.has_stopped = threading.Event(), threading.Event()
         self.folder = AttemptFolder(folder, 1)
         belief = HeldLease(job_id="j", attempt=1, token=1, lease_ms=1000, trusted_until_ms=self.trusted_until_ms)
         self.holding = Holding(LEASE, belief)
@@ -72,7 +79,7 @@ class Party:
             Kind(kind="render", version="v1", module="m", resumable="steps-1"),
             self.holding,
             self.folder,
-            Tools(party, party, self.clock, party, party, "w1"),
+            Tools(party, party, self.clock, party, party, "w1", is_fleet=self.is_fleet),
             cast("Run", SimpleNamespace(**run)),
             cast("Successor", SimpleNamespace(**successor)),
         )
@@ -83,8 +90,14 @@ class Party:
         """The job leaves such files."""
         self.ran = Ran(outputs={name: self.folder.scratch / name for name in names})
 
+    def leave_checkpoint(self, key: str, layout: str = "steps-1") -> None:
+        """The attempt before has left one."""
+        file = CheckpointFile(name="state", key=key, sha256="digest", bytes=5)
+        self.checkpoint = Checkpoint(attempt=1, seq=1, format=layout, files=(file,))
+
     async def _run(self, granted: Granted, *, resume: Path | None, **_: Any) -> Ran | None:
         self.resumed.append(resume)
+        self.found = sorted(path.name for path in self.folder.path.iterdir())
         if self.ran is not None:
             for path in self.ran.outputs.values():
                 path.write_text("bytes")
@@ -134,8 +147,15 @@ class Party:
     def head(self, key: str) -> int | None:
         return self.bytes
 
-    def get(self, key: str, path: Path, *, sha256: str) -> None:
+    def get(self, key: str, path: Path, *, sha256: str, before_chunk: Callable[[], None]) -> None:
         self.asked.append(f"get {key}")
+        if key == "slow":
+            assert self.goes_on.wait(PATIENCE_S)
+            try:
+                before_chunk()
+            except (Drained, LostLease):
+                self.has_stopped.set()
+                raise
         raise StorageError("it is gone")
 
 
@@ -179,6 +199,35 @@ async def test_past_the_own_deadline_an_answer_is_waited_for(party: Party) -> No
     await party.carry()
 
     assert party.asked[:4] == ["standing", "standing", "standing", "put ns/jobs/j/1-1/a"]
+
+
+async def test_a_worker_that_ends_waits_for_no_fence_check(party: Party) -> None:
+    party.returns("a")
+    party.is_fleet, party.standings = True, [LedgerUnavailable("away")]
+    party.clock.advance(1)
+    party.orders.give(hand_back_ms=party.clock.boot_ms(), hurry=True)
+
+    with pytest.raises(LedgerUnavailable, match="goes on elsewhere"):
+        async with asyncio.timeout(PATIENCE_S):
+            await party.carry()
+
+    assert party.asked[-1] == "drop"
+    assert not [what for what in party.asked if what.startswith("put")]
+
+
+async def test_who_hears_that_it_is_over_waits_for_no_fence_check(party: Party) -> None:
+    party.returns("a")
+    party.standings = [LedgerUnavailable("away")]
+    party.clock.advance(1)
+    carrying = asyncio.create_task(party.carry())
+    async with asyncio.timeout(PATIENCE_S):
+        while party.asked.count("standing") < 2:
+            await party.clock.sleep(0.01)
+        party.holding.end(Standing(status="canceled"))
+        await carrying
+
+    assert party.asked[-3:] == ["stored", "stopped", "drop"]
+    assert not [what for what in party.asked if what.startswith("put")]
 
 
 async def test_an_upload_that_outlasts_the_own_deadline_is_asked_for_anew(party: Party) -> None:
@@ -259,10 +308,34 @@ async def test_a_hand_back_says_whether_the_job_had_begun(party: Party, started:
 async def test_only_a_checkpoint_of_the_own_layout_is_looked_for_and_one_that_is_gone_costs_a_new_beginning(
     party: Party, layout: str
 ) -> None:
-    file = CheckpointFile(name="state", key="there", sha256="digest", bytes=5)
-    party.checkpoint = Checkpoint(attempt=1, seq=1, format=layout, files=(file,))
+    party.leave_checkpoint("there", layout)
 
     await party.carry()
 
     assert ("get there" in party.asked) is (layout == "steps-1")
     assert (party.resumed, party.outcome) == ([None], Outcome.SUCCESS)
+    assert party.found == ["home", "scratch", "tmp"]
+
+
+@pytest.mark.parametrize(("ends", "said"), [("lease", ["stored", "stopped"]), ("drain", ["release"]), ("break", [])])
+async def test_while_a_checkpoint_is_fetched_lease_and_orders_are_heard_and_nobody_waits_for_the_store(
+    party: Party, ends: str, said: list[str]
+) -> None:
+    party.leave_checkpoint("slow")
+    carrying = asyncio.create_task(party.carry())
+    async with asyncio.timeout(PATIENCE_S):
+        while "get slow" not in party.asked:  # noqa: ASYNC110 - a thread is asked
+            await asyncio.sleep(0.01)
+        match ends:
+            case "lease":
+                party.holding.end(Standing(status="canceled"))
+            case "drain":
+                party.orders.give(hand_back_ms=party.clock.boot_ms())
+            case "break":
+                party.orders.give(abandon=True)
+        await carrying
+
+    assert party.asked == ["get slow", *said, "drop"]
+    assert party.resumed == []
+    party.goes_on.set()
+    assert await asyncio.to_thread(party.has_stopped.wait, PATIENCE_S)

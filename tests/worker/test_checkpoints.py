@@ -22,12 +22,12 @@ class Job:
         self.folder = root / "checkpoint"
         self.folder.mkdir()
         self.store = FilesystemStore(root / "store")
-        self._uploads = CheckpointUpload(
+        self.uploads = CheckpointUpload(
             self.store, attempt=1, prefix="ns/jobs/j/1-1/", format_name="steps-1", bytes_max=10_000
         )
 
     def leave(self, seq: int = 1) -> Checkpoint:
-        return self._uploads.upload(self.folder, seq, may_go_on=lambda: True)
+        return self.uploads.upload(self.folder, seq, may_go_on=lambda: True)
 
     def kept(self, checkpoint: Checkpoint, into: Path) -> dict[str, bytes]:
         """What a next attempt would find."""
@@ -53,6 +53,29 @@ def test_what_changed_is_stored_again_and_what_did_not_is_named_again(job: Job, 
 
     assert first.files[0] is second.files[0]
     assert job.kept(second, tmp_path) == {"deep/same": b"same", "state": b"2"}
+
+
+def test_what_was_stored_of_a_checkpoint_that_failed_is_not_copied_again(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job.folder / "a").write_text("same")
+    (job.folder / "b").symlink_to("/")
+    with pytest.raises(Permanent):
+        job.leave(1)
+    (job.folder / "b").unlink()
+    monkeypatch.setattr(job.store, "put", None)  # nothing is left for it
+
+    assert [file.name for file in job.leave(2).files] == ["a"]
+
+
+def test_what_has_changed_or_has_gone_is_forgotten(job: Job) -> None:
+    for seq in range(1, 5):
+        (job.folder / "same").touch(exist_ok=True)
+        (job.folder / str(seq)).write_text("new")
+        (job.folder / str(seq - 1)).unlink(missing_ok=True)
+        job.leave(seq)
+
+    assert [name for name, *_ in job.uploads._stored] == ["4", "same"]
 
 
 def test_what_was_written_through_a_memory_map_has_changed(job: Job, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,19 +11,25 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import unquote
 
 import pytest
 
-from planrun.core.errors import Permanent, Transient
+from planrun.complaints import Complaints
+from planrun.core.errors import Permanent, StorageError, Transient
 from planrun.core.inputs import rules_from
 from planrun.core.lease import HeldLease
 from planrun.core.messages import Lease
+from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 from planrun.worker import inputs as fetching
 from planrun.worker.folder import AttemptFolder
 from planrun.worker.inputs import Inputs
 from planrun.worker.keeper import Holding
+from planrun.worker.orders import Orders
+from planrun.worker.store_wait import Drained, StoreWait
+from tests.contract.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +61,7 @@ def open_site() -> Iterator[Site]:
                     self.end_headers()
                 case "to":
                     self.send_response(302)
-                    self.send_header("location", rest if "://" in rest else f"/{rest}")
+                    self.send_header("location", unquote(rest) if "://" in rest else f"/{rest}")
                     self.end_headers()
                 case "cut" | "hang":
                     self.send_response(200)
@@ -116,18 +123,23 @@ def folder(tmp_path: Path) -> AttemptFolder:
 class Worker:
     """Brings one input."""
 
-    tmp_path: Path
     folder: AttemptFolder
     holding: Holding
+    store: Store
+    orders: Orders = field(default_factory=Orders)
 
-    async def bring(self, uri: str, *allowed: str, is_fleet: bool = True, **limits: int) -> Path:
+    async def bring(self, uri: str, *allowed: str, is_fleet: bool = True, limit_s: float = 60, **limits: int) -> Path:
         inputs = Inputs(
-            rules_from(allowed, is_fleet=is_fleet),
-            FilesystemStore(self.tmp_path / "store"),
+            rules_from(allowed, store="s3://results", is_fleet=is_fleet),
+            self.store,
             bytes_max=limits.get("bytes_max", 10**9),
             disk_free_bytes_min=limits.get("disk_free_bytes_min", 0),
         )
-        return (await inputs.bring({"video": uri}, "default", self.folder, self.holding))["video"]
+        clock = ManualClock()
+        complaints = Complaints(logging.getLogger("test"), clock)
+        store_wait = StoreWait("job j", self.holding, self.orders, clock, complaints, 0)
+        given = {"video": uri}
+        return (await inputs.bring(given, "default", self.folder, store_wait, limit_s=limit_s))["video"]
 
     async def refusal(self, uri: str, *allowed: str, **limits: Any) -> Permanent:
         with pytest.raises(Permanent) as caught:
@@ -137,7 +149,7 @@ class Worker:
 
 @pytest.fixture
 def worker(tmp_path: Path, folder: AttemptFolder, holding: Holding) -> Worker:
-    return Worker(tmp_path, folder, holding)
+    return Worker(folder, holding, FilesystemStore(tmp_path / "store"))
 
 
 async def test_an_input_of_an_address_is_a_local_file_that_the_job_cannot_change(worker: Worker, site: Site) -> None:
@@ -224,6 +236,12 @@ async def test_a_redirect_is_judged_like_a_request(worker: Worker, site: Site) -
         assert inside.asked == []
 
 
+async def test_a_redirect_to_what_is_no_address_fails_the_job_once(worker: Worker, site: Site) -> None:
+    refusal = await worker.refusal(site.url("/to/http://["), "http://127.0.0.1")
+
+    assert (refusal.code, "is no address" in str(refusal)) == ("input-refused", True)
+
+
 async def test_redirects_without_an_end_end(worker: Worker, site: Site) -> None:
     path = "/to" * 8 + "/x"
     assert (await worker.refusal(site.url(path), "http://127.0.0.1")).code == "input-refused"
@@ -249,6 +267,58 @@ async def test_nobody_there_is_a_bad_moment(worker: Worker) -> None:
         free.bind(("127.0.0.1", 0))
         with pytest.raises(Transient):
             await worker.bring(f"http://127.0.0.1:{free.getsockname()[1]}/x", "http://127.0.0.1")
+
+
+async def test_what_comes_too_slowly_is_given_up(worker: Worker, site: Site) -> None:
+    with pytest.raises(Transient, match=r"was not there after 0\.2 s"):
+        async with asyncio.timeout(10):
+            await worker.bring(site.url("/hang"), "http://127.0.0.1", limit_s=0.2)
+
+
+class OwnStore:
+    """It holds one result.
+
+    Attributes:
+        errors: What it says before it gives it.
+    """
+
+    def __init__(self, *errors: StorageError) -> None:
+        self.errors = list(errors)
+
+    def head(self, key: str) -> int:
+        return len(FILM)
+
+    def get(self, key: str, target: Path, *, sha256: str, before_chunk: Any) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        target.write_bytes(FILM)
+
+
+RESULT = f"s3://results/default/jobs/j/1-1/{'0' * 64}/film.mov"
+AWAY = StorageError("bucket results: no connection", is_away=True)
+
+
+async def test_a_result_is_waited_for_while_the_own_store_is_away(worker: Worker) -> None:
+    worker.store = cast("Store", OwnStore(*[AWAY] * 5))
+
+    assert (await worker.bring(RESULT, limit_s=0.01)).read_bytes() == FILM
+    assert worker.holding.message == "waiting for the store: bucket results: no connection"
+
+
+async def test_a_worker_that_ends_waits_for_no_store(worker: Worker) -> None:
+    worker.store = cast("Store", OwnStore(*[AWAY] * 5))
+    worker.orders.give(hand_back_ms=0)
+
+    with pytest.raises(Drained):
+        await worker.bring(RESULT)
+
+
+async def test_what_the_own_store_refuses_is_a_bad_moment(worker: Worker) -> None:
+    worker.store = cast("Store", OwnStore(StorageError("no such bucket")))
+
+    with pytest.raises(Transient, match="no such bucket") as caught:
+        await worker.bring(RESULT)
+    assert caught.value.code == "input-unreachable"
 
 
 @pytest.mark.parametrize("path", ["/x", "/endless"])

@@ -108,6 +108,31 @@ async def test_trust_in_a_fresh_lease_counts_from_when_it_was_asked_for() -> Non
     assert not holding.may_act(clock.boot_ms())
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_a_lease_that_was_granted_late_is_renewed_at_once(is_alone: bool) -> None:
+    """It was asked for again, and has run since the first time."""
+    heard = asyncio.Event()
+
+    class Listening:
+        async def beat(self, request: RenewRequest) -> list[Standing]:
+            if any(beat.lease.job_id == "late" for beat in request.beats):
+                heard.set()
+            return [Standing(status="held") for _ in request.beats]
+
+    clock = SystemClock.open_system()
+    keeper = Keeper(cast("WorkerTransport", Listening()), clock, WorkerOptions(modules=(), lease_s=60), "w1")
+    if not is_alone:
+        keeper.hold(Lease(job_id="other", attempt=1, token=1), asked_ms=clock.boot_ms())
+    stop = asyncio.Event()
+    running = asyncio.create_task(keeper.run(stop))
+    await asyncio.sleep(0)
+    keeper.hold(Lease(job_id="late", attempt=1, token=2), asked_ms=clock.boot_ms() - 59_000)
+
+    await asyncio.wait_for(heard.wait(), 10)
+    stop.set()
+    await running
+
+
 async def test_only_an_answer_revives_a_lease_past_its_deadline() -> None:
     clock = ManualClock()
     transport = Saying()

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import AsyncMock
 
 import pytest
 
@@ -238,13 +237,10 @@ async def test_a_limit_ends_the_job_and_what_it_uses_is_told(party: Party) -> No
 
 
 @pytest.mark.parametrize("limits", [{"max_runtime_s": 60}, {"stall_s": 10}])
-async def test_time_that_the_machine_slept_counts_for_no_limit_of_a_job(
-    tmp_path: Path, limits: dict[str, float]
-) -> None:
+async def test_time_that_the_machine_slept_counts_for_no_limit(tmp_path: Path, limits: dict[str, float]) -> None:
     for by_s, ends in (([1, 3600, 1], None), ([1] * 61, "overtime" if "max_runtime_s" in limits else "stalled")):
         party = Party(tmp_path / str(ends), kind=replace(KIND, **limits))  # type: ignore[arg-type]
         passing = [partial(party.clock.advance, seconds) for seconds in by_s]
-
         assert code_of(await party.carry(*passing, Done({}, 42), ENDED)) == ends
 
 
@@ -255,8 +251,7 @@ async def test_what_a_job_calls_its_files_hides_no_failure(party: Party) -> None
 
     ran = await party.result(out=out)
 
-    assert ran.error is not None
-    assert b"?.mp4 is empty" in ran.error.message.encode()
+    assert ran.error is not None and b"?.mp4 is empty" in ran.error.message.encode()
 
 
 @pytest.mark.parametrize("said", [Failed(Outcome.PERMANENT, "no", "no"), Stopped()])
@@ -289,10 +284,17 @@ async def test_a_worker_in_a_hurry_gives_its_jobs_back_as_they_are(party: Party)
     assert (ran and ran.released, party.process.did) == ("the worker drains", ["run", "kill", "end"])
 
 
-async def test_a_process_that_cannot_be_started_is_no_failure_of_the_job(party: Party) -> None:
-    party.take = AsyncMock(side_effect=OSError("no more"))  # type: ignore[method-assign]
+async def test_a_process_that_cannot_be_started_is_no_failure_of_the_job(
+    party: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(granted: Granted, kind: Kind) -> Scripted:
+        raise BlockingIOError("Resource temporarily unavailable")
 
-    assert await party.carry() == Ran(released="the job process did not start: no more", started=False)
+    monkeypatch.setattr(party, "take", refuse)
+
+    ran = await party.carry()
+
+    assert ran == Ran(released="the job process did not start: Resource temporarily unavailable", started=False)
 
 
 async def test_a_draining_worker_starts_nothing(party: Party) -> None:
@@ -349,22 +351,19 @@ async def test_checkpoints_are_taken_in_order_though_threads_of_the_job_ask_at_o
         return upload(folder, seq, may_go_on=may_go_on)
 
     async def named(request: CheckpointRequest) -> Standing:
-        standing = await name(request)
         if request.checkpoint.seq == 2:
-            second.set()
-        return standing
+            asyncio.get_running_loop().call_soon(second.set)
+        return await name(request)
 
     party.upload, party.checkpoint = slowly, named  # type: ignore[method-assign]
-    both = lambda: party.process.answered(2)  # noqa: E731
-    await party.carry(CheckpointReady(1), CheckpointReady(2), both, Done({}, 42), ENDED)
+    await party.carry(CheckpointReady(1), CheckpointReady(2), partial(party.process.answered, 2), Done({}, 42), ENDED)
 
     assert party.named == [1, 2]
 
 
 async def test_a_checkpoint_on_its_way_ends_with_its_attempt(party: Party) -> None:
     """It would be named by nobody, and a worker that ends waits for its threads."""
-    under_way = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    under_way, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def slowly(folder: Path, seq: int, *, may_go_on: Callable[[], bool]) -> Checkpoint:
         loop.call_soon_threadsafe(under_way.set)

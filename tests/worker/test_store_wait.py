@@ -1,4 +1,4 @@
-"""An attempt whose work is done waits for a store that is away, and nothing else."""
+"""An attempt waits for a store that is away, and for nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Party:
             HeldLease(job_id="j", attempt=1, token=1, lease_ms=1000, trusted_until_ms=2**60),
         )
         complaints = Complaints(logging.getLogger("test"), self.clock)
-        self.wait = StoreWait(self.holding, self.orders, self.clock, complaints, drain_grace_s)
+        self.wait = StoreWait("job j", self.holding, self.orders, self.clock, complaints, drain_grace_s)
         self.asked = 0
         self.answers: list[StorageError | str] = []
 
@@ -49,7 +49,7 @@ async def test_a_store_that_is_away_is_asked_until_it_is_back_and_the_job_says_s
     party = Party()
     party.answers = [AWAY, AWAY, AWAY, AWAY, AWAY, "stored"]
 
-    assert await party.wait.carry("job j", party.act) == "stored"
+    assert await party.wait.carry(party.act) == "stored"
 
     assert party.asked == 6
     assert party.holding.message == "waiting for the store: bucket results: no connection"
@@ -61,7 +61,7 @@ async def test_a_refusal_is_no_absence() -> None:
     party.answers = [AWAY, StorageError("no such bucket"), "never"]
 
     with pytest.raises(StorageError, match="no such bucket"):
-        await party.wait.carry("job j", party.act)
+        await party.wait.carry(party.act)
 
 
 async def test_a_canceled_job_waits_no_longer() -> None:
@@ -70,7 +70,7 @@ async def test_a_canceled_job_waits_no_longer() -> None:
     party.holding.end(Standing(status="canceled"))
 
     with pytest.raises(LostLease):
-        await party.wait.carry("job j", party.act)
+        await party.wait.carry(party.act)
 
     assert party.asked == 1
 
@@ -82,7 +82,7 @@ async def test_a_worker_that_has_to_go_waits_no_longer(order: str) -> None:
     party.orders.give(hand_back_ms=0 if order == "hurry" else None, hurry=order == "hurry", abandon=order == "abandon")
 
     with pytest.raises(Drained, match="no connection"):
-        await party.wait.carry("job j", party.act)
+        await party.wait.carry(party.act)
 
 
 async def test_a_draining_worker_waits_as_long_as_its_jobs_may_go_on() -> None:
@@ -95,6 +95,6 @@ async def test_a_draining_worker_waits_as_long_as_its_jobs_may_go_on() -> None:
 
     party.answers = [AWAY, AWAY, AWAY, AWAY, "never"]
     with pytest.raises(Drained):
-        await party.wait.carry("job j", two_seconds_later)
+        await party.wait.carry(two_seconds_later)
 
     assert party.asked == 3

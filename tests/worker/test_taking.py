@@ -67,7 +67,7 @@ class World:
 
     def asking(self, deliveries: Sequence[Delivery]) -> Asking:
         self.asked = [delivery.offer.job_id for delivery in deliveries]
-        return Asking(deliveries, [])
+        return Asking(deliveries, [], 0)
 
     async def grant(self, asking: Asking) -> Taken | None:
         lease = Lease(job_id=asking.deliveries[0].offer.job_id, attempt=1, token=1)
@@ -269,6 +269,24 @@ async def test_a_grant_whose_reply_got_lost_is_asked_for_by_the_same_name_while_
     assert taken == Taken(GRANTED, asked_ms)
     assert len(set(ledger.nonces)) == 1
     assert await taking.offers(1) == list(line.line)
+
+
+async def test_an_unanswered_grant_is_asked_for_again_by_one_slot_at_a_time() -> None:
+    """Two that ask by one name get one token, and the attempt runs twice in one folder."""
+    gone = LedgerUnavailable("gone")
+    ledger, line = Answering(gone, gone, gone, Refused(why="running"), GRANTED), Line(Told("b"))
+    taking = Taking(
+        cast("Ledger", ledger), cast("WorkerTransport", line), ManualClock(), WorkerOptions(modules=()), "w1"
+    )
+    with pytest.raises(LedgerUnavailable):
+        await taking.grant(taking.asking([Told("b")]))
+
+    of_a_slot_that_settles = taking.asking([Told("b")])
+    for offer in await taking.offers(1):
+        assert await taking.grant(taking.asking([offer])) is None
+    assert await taking.grant(of_a_slot_that_settles) is not None
+
+    assert ledger.nonces[3] != ledger.nonces[4] == ledger.nonces[0]
 
 
 async def test_a_lease_that_nobody_can_have_any_more_is_not_asked_for_again() -> None:

@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError, Group, Parameter, Token, convert
 
 from planrun.cli.asking import TOKENS
 from planrun.cli.exits import Exit, exit_of
+from planrun.cli.saying import say
 from planrun.core.errors import PlanrunError
 
 EXIT_CODES = """\
@@ -80,6 +81,7 @@ def run(tokens: Sequence[str]) -> int:
     if not tokens or tokens[0] in ("--help", "-h"):
         for verb in VERBS:
             app[verb]  # only this page needs every verb's own words
+    status: object = Exit.READER_GONE
     try:
         status = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
@@ -92,9 +94,9 @@ def run(tokens: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader, such as `head`, has seen enough. Nothing may be written at exit either.
+        # The reader, such as `head`, has seen enough: that is no success of a job whose end is not known yet, and no
+        # other end of one that has failed. Nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.FINISHED
     except OSError as error:
         what_to_do = "; give this user access to it" if isinstance(error, PermissionError) else ""
         _complain(f"{error.filename}: {error.strerror}{what_to_do}" if error.filename else str(error))
@@ -130,4 +132,4 @@ def _verb_of(tokens: Sequence[str]) -> str:
 
 
 def _complain(text: str) -> None:
-    print(f"planrun: {text}", file=sys.stderr)
+    say(f"planrun: {text}")

@@ -6,7 +6,6 @@ What is offered is asked at each press of the tab key, and only a ledger that is
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Annotated, TypeVar
@@ -14,6 +13,7 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter
 from cyclopts.completion import CompletionContext
 
+from planrun.cli.saying import say
 from planrun.client import AsyncClient
 from planrun.config import URL_VARIABLE, Place, place_of, url_from
 from planrun.core.errors import LedgerUnusable
@@ -126,9 +126,9 @@ async def _say_who_is_silent(client: AsyncClient, where: str) -> None:
         await asyncio.sleep(LOOK_S)
         if client.silence_s >= PATIENT_S and not was_said:
             text = "gives no answer; asking on: who waits for a job until it comes, all else for a minute at most"
-            print(f"planrun: {where} {text}. Ctrl-C stops the asking", file=sys.stderr, flush=True)
+            say(f"planrun: {where} {text}. Ctrl-C stops the asking")
         elif was_said and client.silence_s == 0:
-            print(f"planrun: {where} answers again", file=sys.stderr, flush=True)
+            say(f"planrun: {where} answers again")
         was_said = client.silence_s >= PATIENT_S
 
 

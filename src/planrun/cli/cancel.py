@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 from planrun.cli.asking import AsJson, JobId, Url, Word, with_client
 from planrun.cli.exits import Exit, exit_of
 from planrun.cli.printing import print_json
+from planrun.cli.saying import say
 from planrun.client import AsyncClient
 from planrun.core.errors import Invalid, PlanrunError
 from planrun.core.life import State
@@ -47,7 +46,7 @@ def cancel(*jobs: JobId, why: Word = "", who: Word = "", json: AsJson = False, u
     status: int = Exit.FINISHED
     for line in lines:
         if "problem" in line:
-            print(f"planrun: {line['problem']}", file=sys.stderr)
+            say(f"planrun: {line['problem']}")
             status = status or int(str(line["exit"]))
         elif not json:
             state = "ended" if line["state"] == State.RUNNING else line["state"]  # how, is not said yet

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from cyclopts import Parameter
 from planrun.cli.asking import AsJson, Flag, Url, Word, offer_workers, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json, print_table
+from planrun.cli.saying import say
 from planrun.cli.words import moment
 from planrun.client import AsyncClient
 from planrun.clock import SystemClock
@@ -59,7 +59,7 @@ def drain(
     for name in names:
         print(f"worker {name} {'takes jobs again' if undo else 'is drained: it ends when what it runs has ended'}")
     if not names:
-        print("no worker was drained" if undo else "none of them took jobs before", file=sys.stderr)
+        say("no worker was drained" if undo else "none of them took jobs before")
     return Exit.FINISHED
 
 

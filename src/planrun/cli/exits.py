@@ -19,6 +19,7 @@ class Exit(IntEnum):
     GONE = 7  # the job ended, but its result is no longer kept
     FATAL = 70  # the worker is broken: restart it
     INTERRUPTED = 130  # Ctrl-C, as every shell program
+    READER_GONE = 141  # nobody reads what it prints, as every shell program that SIGPIPE ends
 
 
 def exit_of(error: PlanrunError) -> Exit:

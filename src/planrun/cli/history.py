@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from planrun.cli.asking import AsJson, JobId, Url, repeated, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import clean, print_json, print_json_line, print_table
+from planrun.cli.saying import say
 from planrun.cli.wait import interruptible
 from planrun.cli.words import moment, time_of_day
 from planrun.client import AsyncClient
@@ -120,7 +121,7 @@ def logs(
     else:
         later = f" so far; what it prints on {row.worker} is here within half a minute"
         is_running = row.state is State.RUNNING
-        print(f"{row.job_id} has printed nothing{later if is_running else ''}", file=sys.stderr)
+        say(f"{row.job_id} has printed nothing{later if is_running else ''}")
     return Exit.FINISHED
 
 
@@ -145,7 +146,7 @@ async def _follow_logs(client: AsyncClient, job: str, attempt: int | None, *, as
                 print_json_line({"job_id": job, "attempt": part.attempt, "log": part.text})
                 continue
             if shown not in (None, part.attempt):
-                print(f"attempt {part.attempt}", file=sys.stderr, flush=True)
+                say(f"attempt {part.attempt}")
             shown = part.attempt
             _write(part.text)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 from planrun.cli.asking import AsJson, Url, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json, print_table
+from planrun.cli.saying import say
 from planrun.core.pauses import pause_in_words
 
 
@@ -41,5 +40,5 @@ def kinds(*, json: AsJson = False, url: Url = None) -> int:
     )
     for row in found:
         if row.warning:
-            print(f"warning: {row.warning}", file=sys.stderr)
+            say(f"warning: {row.warning}")
     return Exit.FINISHED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import tempfile
 from dataclasses import dataclass, fields
 from typing import Annotated
@@ -15,6 +14,7 @@ from planrun.cli.asking import AsJson, Flag
 from planrun.cli.exits import Exit
 from planrun.cli.listening import LISTEN
 from planrun.cli.printing import print_json
+from planrun.cli.saying import say
 from planrun.cli.timeline import print_timeline
 from planrun.core.errors import Invalid
 from planrun.sim.lab.settings import PRESETS, Choice, Fault, Moment, Preset, Settings, Switch, link_of
@@ -137,7 +137,7 @@ def _serve(listen: str, settings: Settings) -> int:
     page = "lab" if settings == PRESETS[Preset.STALLED] else f"lab?{link_of(settings)}"  # which it begins with anyway
     with tempfile.TemporaryDirectory(prefix="planrun-lab-") as folder:
         server = HttpServer(f"sqlite:///{folder}/lab.db", listening, token="")
-        print(f"planrun lab: {address_of(listening)}{page}, until Ctrl-C", file=sys.stderr, flush=True)
+        say(f"planrun lab: {address_of(listening)}{page}, until Ctrl-C")
         stops = {signal.SIGTERM, signal.SIGINT}
         signal.pthread_sigmask(signal.SIG_BLOCK, stops)
         server.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -10,6 +9,7 @@ from cyclopts import Parameter
 from planrun.cli.asking import AsJson, Url, offer_kinds, offer_namespaces, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json, print_table
+from planrun.cli.saying import say
 from planrun.cli.words import job_document, moment, state_in_words
 from planrun.clock import SystemClock
 from planrun.core.life import State
@@ -77,5 +77,5 @@ def list_jobs(
         ),
     )
     if page.before is not None:
-        print(f"More: --before {page.before}", file=sys.stderr)
+        say(f"More: --before {page.before}")
     return Exit.FINISHED

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import ssl
-import sys
 from contextlib import aclosing
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from cyclopts import Parameter
 from planrun.cli.asking import Flag, Url, with_keyring
 from planrun.cli.exits import Exit
 from planrun.cli.listening import LISTEN, ListenFlags
+from planrun.cli.saying import say
 from planrun.client import AsyncClient
 from planrun.config import secret_from, url_from
 from planrun.orchestrator.options import OrchestratorOptions
@@ -117,11 +117,9 @@ async def _serve(
         server = server_of(client, guard, served=served, tls=tls)
         serving = asyncio.create_task(server.serve([listening]))
         working = asyncio.create_task(opened.run(stop))
-        print(
+        say(
             f"planrun orchestrator: {address_of(listening, tls)}{', with a token' if await guard.asks() else ''}, "
-            f"ledger {opened.place.ledger}, results {opened.fleet.store}",
-            file=sys.stderr,
-            flush=True,
+            f"ledger {opened.place.ledger}, results {opened.fleet.store}"
         )
         stopping = asyncio.create_task(stop.wait())
         async with Overseer.of(os.environ).watching(opened.duties.returns, opened.clock):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from cyclopts import Parameter
 from planrun.cli.asking import AsJson, Url, Word, offer_kinds, offer_namespaces, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import clean, print_json, print_table
+from planrun.cli.saying import say
 from planrun.cli.words import moment
 from planrun.client import AsyncClient
 from planrun.clock import SystemClock
@@ -85,7 +85,7 @@ def resume(
         return Exit.FINISHED
     print(f"{what} is resumed" if done else f"{what} was not paused")
     for found in left:
-        print(clean(f"still: {pause_in_words(found)}"), file=sys.stderr)
+        say(clean(f"still: {pause_in_words(found)}"))
     return Exit.FINISHED
 
 

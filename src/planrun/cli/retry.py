@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 from planrun.cli.asking import AsJson, JobId, Url, Word, with_client
 from planrun.cli.exits import Exit, exit_of
 from planrun.cli.printing import print_json
+from planrun.cli.saying import say
 from planrun.client import AsyncClient
 from planrun.core.errors import Invalid, PlanrunError
 
@@ -33,14 +32,14 @@ def retry(*jobs: JobId, why: Word = "", who: Word = "", json: AsJson = False, ur
         for job in jobs:
             try:
                 old = await client.show(job)
-                new = await client.show((await client.retry(old.job_id, why=why, who=who)).id)
+                new = await client.retry(old.job_id, why=why, who=who)
             except PlanrunError as error:
                 if len(jobs) == 1:
                     raise
                 lines.append({"job": job, "exit": int(exit_of(error)), "problem": str(error)})
             else:
-                dropped = old.key is not None and new.key is None
-                lines.append({"job": job, "job_id": new.job_id, "retry_of": old.job_id, "key_taken": dropped})
+                dropped = old.key is not None and not await _has_key(client, new.id)
+                lines.append({"job": job, "job_id": new.id, "retry_of": old.job_id, "key_taken": dropped})
         return lines
 
     lines = with_client(url, run)
@@ -49,11 +48,19 @@ def retry(*jobs: JobId, why: Word = "", who: Word = "", json: AsJson = False, ur
     status: int = Exit.FINISHED
     for line in lines:
         if "problem" in line:
-            print(f"planrun: {line['problem']}", file=sys.stderr)
+            say(f"planrun: {line['problem']}")
             status = status or int(str(line["exit"]))
             continue
         if not json:
             print(line["job_id"])
         if line["key_taken"]:
-            print(f"{line['job']}: another job holds its key by now; the new one has none", file=sys.stderr)
+            say(f"{line['job']}: another job holds its key by now; the new one has none")
     return status
+
+
+async def _has_key(client: AsyncClient, job_id: str) -> bool:
+    """True also if nobody answers: the retry is made, and its id must be told."""
+    try:
+        return (await client.show(job_id)).key is not None
+    except PlanrunError:
+        return True

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 
 from cyclopts.types import PositiveFloat, PositiveInt
 
 from planrun.cli.asking import AsJson, Flag
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json
+from planrun.cli.saying import say
 from planrun.clock import Clock, SystemClock
 from planrun.core.errors import Invalid
 from planrun.sim.campaign import Campaign, Tally, run_campaign
@@ -106,13 +106,13 @@ class _News:
         """Some more are over."""
         for seed in sorted(self.tally.failed.keys() - self._named):
             self._named.add(seed)
-            print(_violation_in_words(seed, self.tally.failed[seed], self._options), file=sys.stderr, flush=True)
+            say(_violation_in_words(seed, self.tally.failed[seed], self._options))
         now_ms = self.clock.boot_ms()
         if now_ms - self._said_ms >= SAID_EVERY_MS:
             self._said_ms = now_ms
             held = f"{len(self._named)} did not hold" if self._named else "all of them held"
             minutes = (now_ms - self._began_ms) / 60_000
-            print(f"after {minutes:.0f} min: {self.tally.histories} histories, {held}", file=sys.stderr, flush=True)
+            say(f"after {minutes:.0f} min: {self.tally.histories} histories, {held}")
 
 
 def _one(report: Report, *, shrink: bool, json: bool) -> int:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from planrun.cli.printing import clean
+from planrun.cli.saying import say
 from planrun.cli.words import left_in_words, state_in_words
 from planrun.client.waiting import PROGRESS_EVERY_S
 from planrun.clock import Instant, SystemClock
@@ -40,7 +41,7 @@ class Lines:
         if step == self._step and 0 <= done - self._shown < LINE_STEP:
             return
         self._step, self._shown = step, done
-        print(one_line(state_in_words(row, self._clock.now())), file=sys.stderr, flush=True)
+        say(one_line(state_in_words(row, self._clock.now())))
 
 
 class Bar(Lines):

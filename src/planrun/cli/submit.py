@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -12,10 +11,11 @@ from cyclopts import Parameter
 from planrun.cli.asking import AsJson, Flag, Url, Word, offer_kinds, offer_namespaces, repeated, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json
+from planrun.cli.saying import say
 from planrun.cli.wait import print_answer, waiting
 from planrun.client import Answer, AsyncClient, AsyncJobHandle, Submit
 from planrun.client.arguments import timeout_ms
-from planrun.core.errors import Invalid
+from planrun.core.errors import Invalid, PlanrunError
 from planrun.core.life import State
 
 
@@ -96,10 +96,13 @@ def submit(
     async def run(client: AsyncClient) -> tuple[AsyncJobHandle, Answer | None]:
         [job] = await client.submit_many([asked])
         if wait:
-            print(f"{job.id} {job.disposition}", file=sys.stderr)
+            say(f"{job.id} {job.disposition}")
             return job, await waiting(client, job.id, timeout_s)
-        row = await client.show(job.id)
-        return job, await client.result(job.id) if row.state is State.FAILED else None
+        try:
+            row = await client.show(job.id)
+            return job, await client.result(job.id) if row.state is State.FAILED else None
+        except PlanrunError:  # it is taken in: an error would make its caller hand in a second one
+            return job, None
 
     job, answer = with_client(url, run, may_create=True)
     if answer is not None:
@@ -115,7 +118,7 @@ def _print_job(job: AsyncJobHandle, *, as_json: bool) -> None:
         return
     print(job.id)
     if job.disposition != "new":
-        print(f"{job.disposition}: no second job was made", file=sys.stderr)
+        say(f"{job.disposition}: no second job was made")
 
 
 def _inputs_of(pairs: Iterable[str]) -> dict[str, str]:

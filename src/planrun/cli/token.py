@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -10,6 +9,7 @@ from cyclopts import Parameter
 from planrun.cli.asking import AsJson, Url, Word, existing, offer_namespaces, with_keyring
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json, print_table
+from planrun.cli.saying import say
 from planrun.cli.words import moment
 from planrun.client.arguments import check_text
 from planrun.clock import Instant, SystemClock
@@ -90,9 +90,9 @@ def _create(
         return Exit.FINISHED
     print(text)
     ledger = existing(url).ledger
-    print(f"this is shown once; its TOKEN for list and revoke is {made.token_id}", file=sys.stderr)
+    say(f"this is shown once; its TOKEN for list and revoke is {made.token_id}")
     if is_new:
-        print(f"a new ledger was made for it: {ledger}", file=sys.stderr)
+        say(f"a new ledger was made for it: {ledger}")
     return Exit.FINISHED
 
 

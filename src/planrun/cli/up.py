@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from planrun.cli.asking import TOKENS, Flag, Modules, Url, with_client, with_keyring
 from planrun.cli.exits import Exit
 from planrun.cli.listening import LISTEN, ListenFlags, without_listening
+from planrun.cli.saying import say
 from planrun.cli.worker import WorkerFlags
 from planrun.client import AsyncClient
 from planrun.config import file_of, secret_from, url_from
@@ -55,7 +56,7 @@ def up(
     with_client(url, _touch, may_create=True)
     store = open_store(url_from(url), flags.store, settle=True)  # before the API: it is to find it
     api = None if no_http else _open_api(url_from(url), listening)
-    say(f"ledger {place.ledger}, results in {store}, logs {place.logs}, scratch {flags.scratch or place.scratch}")
+    _say(f"ledger {place.ledger}, results in {store}, logs {place.logs}, scratch {flags.scratch or place.scratch}")
     keeper = Keeper([sys.executable, "-m", "planrun.cli", "worker", *_of_worker(TOKENS.get()[1:])])
     if api is None:
         return keeper.run()
@@ -83,14 +84,14 @@ def _open_api(url: str, flags: ListenFlags) -> HttpServer | None:
         )
         if flags.listen is not None:
             raise Invalid(missing) from None
-        say(missing)
+        _say(missing)
         return None
     token = secret_from()
     is_guarded = bool(token) or bool(with_keyring(url, lambda keyring: keyring.access_tokens()))
     tls = flags.tls
     is_secure = tls is not None or flags.insecure_http
     listening = open_socket(flags.listen or LISTEN, is_guarded=is_guarded, is_secure=is_secure)
-    say(f"HTTP API at {address_of(listening, tls)}{', with a token' if is_guarded else ''}")
+    _say(f"HTTP API at {address_of(listening, tls)}{', with a token' if is_guarded else ''}")
     return HttpServer(url, listening, token=token, tls=tls)
 
 
@@ -135,7 +136,7 @@ class Keeper:
             if time.monotonic() - started >= STEADY_S:
                 pause_s = 1.0
             how = f"exited with {code}" if code >= 0 else f"was killed by signal {-code}"
-            say(f"the worker {how}; it starts again in {pause_s:g} s")
+            _say(f"the worker {how}; it starts again in {pause_s:g} s")
             if self._stopping.wait(pause_s):
                 return Exit.FINISHED
             pause_s = min(pause_s * 2, PAUSE_S_MAX)
@@ -147,9 +148,9 @@ class Keeper:
             self._child.terminate()
 
 
-def say(text: str) -> None:
+def _say(text: str) -> None:
     """One line for whoever watches."""
-    print(f"planrun up: {text}", file=sys.stderr, flush=True)
+    say(f"planrun up: {text}")
 
 
 async def _touch(client: AsyncClient) -> None:

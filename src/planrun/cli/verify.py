@@ -7,7 +7,6 @@ import math
 import os
 import random
 import signal
-import sys
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -18,6 +17,7 @@ from planrun.cli.check_fleet import look_at_bucket, look_at_orchestrator, look_a
 from planrun.cli.exits import Exit
 from planrun.cli.findings import Findings
 from planrun.cli.printing import print_facts, print_json
+from planrun.cli.saying import say
 from planrun.clock import SystemClock
 from planrun.config import BROKER_VARIABLE, STORE_VARIABLE, place_of, store_from, url_from
 from planrun.core.access import Scope
@@ -111,7 +111,7 @@ def verify(
 
 
 def _say(text: str) -> None:
-    print(f"planrun: {text}", file=sys.stderr, flush=True)
+    say(f"planrun: {text}")
 
 
 async def _until_told(asked: Asked, clock: SystemClock) -> Report:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json as json_module
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +14,7 @@ from cyclopts import Parameter
 from planrun.cli.asking import AsJson, JobId, Url, with_client
 from planrun.cli.exits import Exit, exit_of, exit_of_state
 from planrun.cli.printing import print_facts, print_json
+from planrun.cli.saying import say
 from planrun.cli.status import showing
 from planrun.cli.words import failure_in_words, size
 from planrun.client import Answer, AsyncClient
@@ -93,7 +93,7 @@ def save_files(answer: Answer, folder: Path) -> None:
         target = folder / (name if file in taken else file)
         taken.add(target.name)
         output.save(target)
-        print(f"saved {target}", file=sys.stderr)
+        say(f"saved {target}")
 
 
 async def waiting(client: AsyncClient, job: str, timeout_s: float | None) -> Answer:
@@ -142,7 +142,7 @@ async def _wait_all(
         except PlanrunError as error:
             return error
 
-    print(f"waiting for {len(jobs)} jobs", file=sys.stderr, flush=True)
+    say(f"waiting for {len(jobs)} jobs")
     with interruptible(*jobs):
         return await asyncio.gather(*map(one, jobs))
 
@@ -155,7 +155,7 @@ def _as_document(job: str, answer: Answer | PlanrunError) -> dict[str, object]:
 
 def _report(answer: Answer | PlanrunError, *, as_json: bool) -> Exit:
     if isinstance(answer, PlanrunError):
-        print(f"planrun: {answer}", file=sys.stderr)
+        say(f"planrun: {answer}")
         return exit_of(answer)
     if not as_json:
         _print_words(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,12 +52,13 @@ class OutputFile:
         Raises:
             StorageError: The store does not answer, or no longer has it; or it cannot be written there.
         """
-        part = target.with_name(f".{target.name[:200]}.{self.sha256[:16]}.part")
-        self._store.get(self.key, part, sha256=self.sha256)
         try:
-            part.rename(target)
+            # A folder of this call's own: whoever saves the same there meanwhile writes to another file.
+            with tempfile.TemporaryDirectory(prefix=".planrun-", dir=target.parent) as folder:
+                part = Path(folder) / target.name
+                self._store.get(self.key, part, sha256=self.sha256)
+                part.rename(target)
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise StorageError(f"{target} cannot be written: {error.strerror}; choose another place") from None
 
     def link(self, *, ttl_s: float) -> str | None:

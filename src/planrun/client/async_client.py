@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
 import msgspec
 
 from planrun.client.arguments import check_seconds, check_text, timeout_ms
-from planrun.client.content import Asked, Submit, SubmitOptions, ask
+from planrun.client.aside import Aside
+from planrun.client.content import Asked, Submit, SubmitOptions, ask, names_files
 from planrun.client.handle import AsyncJobHandle
 from planrun.client.living import find_dead
 from planrun.client.waiting import Waiting
@@ -61,6 +63,12 @@ class AsyncClient(Waiting):
         LedgerUnusable: This file must not be opened; says why.
     """
 
+    _aside: Aside | None = None
+
+    def look_aside(self) -> None:
+        """From now on, look at the files that submits name in threads: this loop also serves others, who would wait."""
+        self._aside = self._aside or Aside()
+
     # --- asking for work ---
 
     async def submit(
@@ -102,13 +110,17 @@ class AsyncClient(Waiting):
         for submit in submits:
             if not isinstance(submit, Submit):
                 raise Invalid(f"pass a Submit for each job, not {submit!r:.80}")
-            asked = ask(submit, request_id=self._clock.new_id(), wall_ms=wall_ms)
+            asked = await self._asked(submit, wall_ms)
             requests.append(await self._admitted(asked))
         handles: list[AsyncJobHandle] = []
         for start in range(0, len(requests), SLICE):
             replies = await self._submit_slice(requests[start : start + SLICE], timeout_s)
             handles += [AsyncJobHandle(self, reply.job_id, reply.disposition) for reply in replies]
         return handles
+
+    async def _asked(self, submit: Submit, wall_ms: int) -> Asked:
+        look = partial(ask, submit, request_id=self._clock.new_id(), wall_ms=wall_ms)
+        return look() if self._aside is None or not names_files(submit) else await self._aside.call(look)
 
     async def _admitted(self, asked: Asked) -> SubmitRequest:
         """The request, unless an input cannot be read and the ledger does not know the call yet."""
@@ -183,7 +195,7 @@ class AsyncClient(Waiting):
             max_attempts=old.max_attempts,
             who=who,
         )
-        asked = ask(submit, request_id=self._clock.new_id(), wall_ms=self._clock.now().wall_ms)
+        asked = await self._asked(submit, self._clock.now().wall_ms)
         request = msgspec.structs.replace(await self._admitted(asked), retry_of=old.job_id, why=why)
         [reply] = await self._submit_slice([request], timeout_s)
         return AsyncJobHandle(self, reply.job_id, reply.disposition)
@@ -336,6 +348,7 @@ class AsyncClient(Waiting):
         )
         retention = Retention(
             self._ledger,
+            self._store,
             Archive(self._place.archive),
             keep=None,
             logs=self._place.logs,

@@ -16,12 +16,12 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
-from urllib.parse import unquote, urlsplit
+from typing import Any, TypedDict, TypeGuard
+from urllib.parse import unquote
 
 from planrun.client.arguments import check_text, is_seconds
 from planrun.core.errors import Invalid
-from planrun.core.inputs import FETCHED, check_fetched
+from planrun.core.inputs import FETCHED, check_fetched, split
 from planrun.core.messages import SubmitRequest
 from planrun.core.names import CONTENT_KEY, digest
 from planrun.core.requests import (
@@ -173,6 +173,16 @@ def ask(submit: Submit, *, request_id: str, wall_ms: int) -> Asked:
     return Asked(request, unreadable)
 
 
+def names_files(submit: Submit) -> bool:
+    """Does it say anything of this box that `ask` has to look at?"""
+    inputs = submit.inputs
+    return isinstance(inputs, Mapping) and any(not _is_fetched(uri) for uri in inputs.values())
+
+
+def _is_fetched(uri: str | Path) -> TypeGuard[str]:
+    return isinstance(uri, str) and uri.partition("://")[0] in FETCHED
+
+
 def _check_names(submit: Submit) -> None:
     named: list[tuple[str, object]] = [
         ("kind", submit.kind),
@@ -219,7 +229,7 @@ def _texts(what: str, given: object) -> Sequence[str]:
 
 def _input(name: str, uri: str | Path) -> Path | str:
     """A file of this box, or an address that the worker fetches."""
-    if isinstance(uri, str) and uri.partition("://")[0] in FETCHED:
+    if _is_fetched(uri):
         check_fetched(name, uri)
         return uri
     return _local_path(name, uri)
@@ -231,8 +241,8 @@ def _local_path(name: str, uri: str | Path) -> Path:
     if not isinstance(uri, str) or not uri:
         raise Invalid(f"input {name}: pass a path or a file: URI, not {uri!r}")
     if uri.startswith("file:"):
-        parts = urlsplit(uri)
-        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        parts = split(uri)
+        if parts is None or parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
             raise Invalid(f"input {name}: {uri} names no file of this box; write file:///absolute/path")
         uri = unquote(parts.path)
     elif "://" in uri:

@@ -60,6 +60,7 @@ class Stale(Struct, kw_only=True):
         jobs: Jobs to archive; their results are gone, and all files of theirs.
         messages: Ids of messages that were confirmed a day ago.
         ids: Archived jobs that nobody will know by their id any more.
+        manifests: Where their answers stand in the store, if the ledger is strict.
         workers: Incarnations that were not seen for a month, and hold nothing.
     """
 
@@ -67,6 +68,7 @@ class Stale(Struct, kw_only=True):
     jobs: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
+    manifests: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
 
     @property

@@ -12,6 +12,7 @@ import msgspec
 
 from planrun.core.life import Outcome
 from planrun.core.messages import Result, Struct
+from planrun.core.names import is_name
 
 __all__ = ["Closing", "Manifest", "Subscriber", "manifest_key", "manifest_of", "named_in"]
 
@@ -53,11 +54,13 @@ class Closing(Struct, kw_only=True):
 
     Attributes:
         generation, n: How far the ledger had counted. A copy that lacks one of these ends has counted less.
+        last: Behind which the next look goes on; 0: there are no more.
     """
 
     generation: int
     n: int
     manifests: tuple[Manifest, ...] = ()
+    last: int = 0
 
 
 def manifest_key(namespace: str, job_id: str) -> str:
@@ -68,15 +71,16 @@ def manifest_key(namespace: str, job_id: str) -> str:
 def named_in(key: str) -> str | None:
     """The job whose manifest has this key; None: it is another object's."""
     match key.split("/"):
-        case [_, folder, name] if folder == _FOLDER and name.endswith(_SUFFIX):
+        case [namespace, folder, name] if is_name(namespace) and folder == _FOLDER and name.endswith(_SUFFIX):
             return name.removesuffix(_SUFFIX)
         case _:
             return None
 
 
-def manifest_of(data: bytes) -> Manifest | None:
-    """What was written down; None: that is no manifest."""
+def manifest_of(key: str, data: bytes) -> Manifest | None:
+    """What was written down under this key; None: that is no manifest, or another job's."""
     try:
-        return msgspec.json.decode(data, type=Manifest)
+        manifest = msgspec.json.decode(data, type=Manifest)
     except msgspec.MsgspecError:
         return None
+    return manifest if key == manifest_key(manifest.result.namespace, manifest.result.job_id) else None

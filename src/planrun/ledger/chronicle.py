@@ -33,17 +33,28 @@ class Chronicle(Protocol):
         ...
 
     async def end_recovery(self) -> None:
-        """The manifests of the store are adopted: the ledger is whole again."""
+        """The manifests of the store are adopted: the ledger is whole again.
+
+        Of the finished jobs with one key the newest has it now, unless an open one has.
+        """
         ...
 
-    async def closing(self, *, limit: int) -> Closing:
-        """Jobs that have ended and whose answer has not been said, the oldest first."""
+    async def closing(self, *, limit: int, after: int = 0) -> Closing:
+        """Jobs that have ended and whose answer has not been said, the oldest first.
+
+        Args:
+            after: Only those behind the `last` of another look.
+        """
         ...
 
-    async def adopt(self, manifests: Sequence[Manifest]) -> None:
+    async def adopt(self, manifests: Sequence[Manifest]) -> int:
         """These stand in the store: they are the answers of their jobs, whatever the ledger had, and may be said.
 
-        A job that is open here ends, one that is not known here is written down. A second call changes nothing.
+        A job that is open here ends, one that is not known here is written down, unless its id would have been
+        forgotten by now. A second call changes nothing.
+
+        Returns:
+            Of how many jobs it is the answer from here on.
         """
         ...
 

@@ -8,7 +8,7 @@ Source of the rules: docs/concepts/leases-and-fencing.md. The transitions are th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from planrun.core.coverage import OpenJobs
@@ -66,10 +66,10 @@ class Ledger(Protocol):
         ...
 
     async def cancel(self, request: CancelRequest) -> CancelReply:
-        """End a job for every caller, at once.
+        """End a job for every caller, at once. A job's id means that job, whatever requests are called.
 
         Raises:
-            UnknownJob: No such job in that namespace.
+            UnknownJob: No such job in that namespace, or one that is in the archive.
         """
         ...
 
@@ -167,8 +167,12 @@ class Ledger(Protocol):
 
     # --- workers ---
 
-    async def register(self, worker: WorkerRow) -> None:
-        """Write down a worker, or its new state."""
+    async def register(self, worker: WorkerRow, *, may_shorten: bool = True) -> None:
+        """Write down a worker, or its new state.
+
+        Args:
+            may_shorten: Results of its kinds are kept as long as it declares, also where that is less than before.
+        """
         ...
 
     async def worker(self, incarnation: str) -> WorkerRow | None:
@@ -294,8 +298,12 @@ class Ledger(Protocol):
         """The job whose file belongs at a public name: of those that finished, the one that asked for it last."""
         ...
 
-    async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
-        """Attempts that lost, whose objects may be deleted."""
+    async def garbage(self, *, grace_ms: int, limit: int, visited: Collection[int] = ()) -> list[Garbage]:
+        """Attempts that lost, whose objects may be deleted.
+
+        Args:
+            visited: Tokens of attempts that are left out as long as they are not final.
+        """
         ...
 
     async def collected(self, lease: Lease) -> None: ...

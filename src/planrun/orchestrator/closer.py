@@ -34,9 +34,10 @@ class Closer:
         self._store = store
         self._generations = generations
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="planrun-closer")
+        self._after = 0  # so that what cannot be written holds nothing up behind it
 
     async def tick(self, now_ms: int) -> int:
-        """Close what has ended.
+        """Close what has ended, a page of it. Page by page it goes round.
 
         Returns:
             When to look again, boottime milliseconds; earlier after any change of the ledger.
@@ -44,9 +45,11 @@ class Closer:
         Raises:
             StorageError: Some manifests could not be written; the others are closed. They are tried again.
         """
-        closing = await self._chronicle.closing(limit=AT_ONCE_MAX)
+        after = self._after
+        closing = await self._chronicle.closing(after=after, limit=AT_ONCE_MAX)
+        self._after = closing.last
         if not closing.manifests:
-            return now_ms + LOOK_EVERY_MS
+            return now_ms if after else now_ms + LOOK_EVERY_MS
         trip("closing:found")
         await self._generations.reach(Mark(generation=closing.generation, n=closing.n))
         stands, failed = await self._stand(closing.manifests)
@@ -87,9 +90,11 @@ def read_manifest(key: str, data: bytes) -> Manifest:
     """The manifest that stands there.
 
     Raises:
-        StorageError: What stands there is none.
+        StorageError: What stands there is none of that job.
     """
-    manifest = manifest_of(data)
+    manifest = manifest_of(key, data)
     if manifest is None:
-        raise StorageError(f"{key} is damaged: that is no manifest; restore it from a copy of the store, or remove it")
+        raise StorageError(
+            f"{key} is damaged: that is no manifest of this job; restore it from a copy of the store, or remove it"
+        )
     return manifest

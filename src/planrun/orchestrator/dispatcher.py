@@ -7,6 +7,8 @@ the broker, everything is offered afresh, and what is offered twice is granted o
 * An offer that nobody has taken is taken for lost after ten minutes; where its lane lies empty after one, or after
   seconds while slots there are free.
 * One that was not taken within seconds is shown to other lanes, too, as far as they have slots that nobody asks for.
+* A lane that takes none holds up no other: from then on it comes last, and where others take theirs it is left alone
+  for a minute. Where nobody takes any, the broker is away, and one lane is enough to see it.
 * A kind with a rate gets offers no faster. A job that is paused or not due is not offered: the ledger leaves it out.
 """
 
@@ -32,6 +34,7 @@ from planrun.transport.contract import FleetTransport
 LOOK_EVERY_MS = 1_000
 RECALL_EVERY_MS = 2_000
 AT_ONCE_MAX = 500  # offers to one lane in one look
+SICK_LANE_RESTS_MS = 60_000
 
 
 class Dispatcher:
@@ -52,6 +55,7 @@ class Dispatcher:
         self._turns: dict[tuple[str, str], int] = {}
         self._turn = 0
         self._recall_ms: dict[str, int] = {}  # when lanes are looked through for lost offers
+        self._failed_ms: dict[str, int] = {}  # when lanes took nothing, or until when they are left alone for that
         self._said: bool | None = None
 
     async def tick(self, now_ms: int) -> int:
@@ -61,29 +65,38 @@ class Dispatcher:
             When to look again, boottime milliseconds; earlier after any change of the ledger.
 
         Raises:
-            TransportUnavailable: What could not be sent is not remembered as offered.
+            TransportUnavailable: A lane took nothing. What could not be sent is not remembered as offered.
         """
-        try:
-            next_ms = await self._offer(now_ms)
-        except TransportUnavailable:
-            await self._say(goes_on=False)
-            raise
-        await self._say(goes_on=True)
-        return next_ms
+        await self._look(now_ms)
+        taken, jobs = await self._taken.look(now_ms), await self._open.look(now_ms)
+        some_took = False
+        failures: dict[str, TransportUnavailable] = {}
+        for lane in self._in_order(self._roster.lanes(taken), now_ms):
+            try:
+                await self._recall(lane, now_ms)
+                if await self._top_up(lane, jobs, now_ms):
+                    some_took = True
+                    self._failed_ms.pop(lane.name, None)
+            except TransportUnavailable as error:
+                failures[lane.name] = error
+                if not some_took:  # a broker that is away is not asked once for each lane
+                    break
+        self._failed_ms |= dict.fromkeys(failures, now_ms + (SICK_LANE_RESTS_MS if some_took else 0))
+        await self._say(goes_on=some_took or not failures)
+        for failure in failures.values():
+            raise failure
+        refills = [bucket.next_ms() for bucket in self._buckets.values() if not bucket.whole]
+        return min([now_ms + LOOK_EVERY_MS, *(at_ms for at_ms in refills if at_ms is not None)])
 
     async def _say(self, *, goes_on: bool) -> None:
         if goes_on is not self._said:
             await self._ledger.say_offering(goes_on=goes_on)
             self._said = goes_on
 
-    async def _offer(self, now_ms: int) -> int:
-        await self._look(now_ms)
-        taken, jobs = await self._taken.look(now_ms), await self._open.look(now_ms)
-        for lane in self._roster.lanes(taken):
-            await self._recall(lane, now_ms)
-            await self._top_up(lane, jobs, now_ms)
-        refills = [bucket.next_ms() for bucket in self._buckets.values() if not bucket.whole]
-        return min([now_ms + LOOK_EVERY_MS, *(at_ms for at_ms in refills if at_ms is not None)])
+    def _in_order(self, lanes: Sequence[Lane], now_ms: int) -> list[Lane]:
+        """Without those that are left alone; who took nothing the last time comes last."""
+        awake = [lane for lane in lanes if self._failed_ms.get(lane.name, 0) <= now_ms]
+        return sorted(awake, key=lambda lane: self._failed_ms.get(lane.name, 0))
 
     async def _look(self, now_ms: int) -> None:
         breaks = self._transport.breaks
@@ -116,12 +129,13 @@ class Dispatcher:
         lost = overdue(is_empty=await self._transport.waiting(lane.name) == 0)
         self._offered.drop(lane.name, lost)
 
-    async def _top_up(self, lane: Lane, jobs: Sequence[OpenJobs], now_ms: int) -> None:
+    async def _top_up(self, lane: Lane, jobs: Sequence[OpenJobs], now_ms: int) -> bool:
+        """Returns: has the lane taken anything? Not where there was nothing to offer."""
         out = self._offered.in_lane(lane.name)
         lately = self._offered.taken_lately(lane.name, now_ms)
         want = min(window(slots=lane.slots, free=lane.free, starts_per_s=lately) - len(out), AT_ONCE_MAX)
         if want <= 0:
-            return
+            return False
         holds = Counter(each.offer.namespace for each in out.values())
         for line in jobs:
             holds[line.namespace] += line.running if (line.kind, line.version) in lane.kinds else 0
@@ -137,6 +151,7 @@ class Dispatcher:
         for failure in sent:
             if failure is not None:
                 raise failure
+        return bool(sent)
 
     async def _line(self, lane: Lane, namespace: str, want: int, now_ms: int) -> list[Offer]:
         """What waits for this lane in one namespace and is not on offer; elsewhere: not lately."""

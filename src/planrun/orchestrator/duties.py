@@ -101,7 +101,7 @@ class Duties:
         try:
             await stop.wait()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._delivering.acquire(), LAST_DELIVERY_S)
+                await asyncio.wait_for(self._end_delivering(), LAST_DELIVERY_S)
         finally:
             for task in tasks:
                 task.cancel()
@@ -122,6 +122,12 @@ class Duties:
     async def _announce(self, outbox: Outbox, now_ms: int) -> int:
         async with self._delivering:
             return await outbox.tick(now_ms)
+
+    async def _end_delivering(self) -> None:
+        """Let nothing more go out, and wait for what has."""
+        await self._delivering.acquire()
+        if self._outbox is not None:
+            await self._outbox.wait_until_idle()
 
     async def _repeat(self, loop: Loop) -> None:
         wait = self._wait_for_change if loop.on_change else self._wait_until

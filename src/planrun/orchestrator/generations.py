@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import dataclass
 
 import msgspec
 
@@ -36,8 +37,22 @@ from planrun.storage.contract import Store
 from planrun.trip import trip
 
 MARK_EVERY_MS = 60_000
+LOOK_EVERY_MS = 5_000  # because of what somebody says
 
 _log = logging.getLogger("planrun.generations")
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A look that has ended.
+
+    Attributes:
+        number: How many had begun.
+        failed: The store did not say.
+    """
+
+    number: int
+    failed: StorageError | None = None
 
 
 class Generations:
@@ -52,7 +67,11 @@ class Generations:
         self._replaced = asyncio.Event()
         self._marked: Mark | None = None
         self._accused = False
-        self._alone = asyncio.Lock()
+        self._marking = asyncio.Lock()
+        self._looking = asyncio.Lock()
+        self._looks = 0
+        self._last = _Look(0)
+        self._again_ms = 0
 
     async def enter(self, *, recover: bool) -> History:
         """Make sure that this ledger is the right one, and that its generation is ours. Asked before anything else.
@@ -100,13 +119,16 @@ class Generations:
     async def hear(self, number: int) -> None:
         """Somebody has met that generation. If it is higher than ours, the store says whether we are replaced.
 
+        Anybody can say so: however many do, and however often, the store is not asked more than every few seconds.
+
         Raises:
             LedgerUnavailable: We are, or the store does not say.
         """
         if number <= self._number:
             return
         try:
-            await self._look()
+            if not self.replaced:
+                await self._look_for_all()
         except StorageError as error:
             raise LedgerUnavailable(
                 f"generation {number} of this ledger was met, this one is {self._number}, and the store does not say "
@@ -121,7 +143,7 @@ class Generations:
 
     async def reach(self, mark: Mark) -> None:
         """Let the store know that the ledger has counted so far. Durable on return."""
-        async with self._alone:
+        async with self._marking:
             before = self._marked
             if before is not None and mark <= before:
                 return
@@ -138,7 +160,8 @@ class Generations:
         Returns:
             When to do it again, boottime milliseconds.
         """
-        history = await self._look()
+        async with self._looking:
+            history = await self._look()
         if self.replaced:
             return now_ms + MARK_EVERY_MS
         if history.rolled_back and not self._accused:
@@ -153,15 +176,34 @@ class Generations:
         with suppress(StorageError):
             await self.reach(Mark(generation=history.generation, n=history.n))
 
+    async def _look_for_all(self) -> None:
+        """A look that begins after this call. All who have come before it began share it."""
+        came = self._looks
+        async with self._looking:
+            if self._last.number <= came:
+                wait_ms = self._again_ms - self._clock.boot_ms()
+                if wait_ms > 0:
+                    await self._clock.sleep(wait_ms / 1000)
+                self._again_ms = self._clock.boot_ms() + LOOK_EVERY_MS
+                await self._look()
+            elif self._last.failed is not None:
+                raise self._last.failed
+
     async def _look(self) -> History:
-        """Look whether somebody else has taken over. What any number of callers ask at once is asked once at a time."""
-        async with self._alone:
+        """Look whether somebody else has taken over. One at a time."""
+        self._looks += 1
+        number = self._looks
+        try:
             history = await self._chronicle.history()
             if not self.replaced:
                 self._newest = (await asyncio.to_thread(self._known, history.uuid)).newest
-            if self.replaced:
-                self._replaced.set()
-            return history
+        except StorageError as error:
+            self._last = _Look(number, failed=error)
+            raise
+        self._last = _Look(number)
+        if self.replaced:
+            self._replaced.set()
+        return history
 
     async def _take(self, history: History, known: Known, *, recovering: bool) -> None:
         """Take the next generation that nobody has. What a crash leaves of it is one that nobody will ever use."""

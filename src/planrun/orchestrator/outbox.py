@@ -5,6 +5,9 @@ out at least once, always with the same id and the same bytes, for ever if need 
 300 s. Only where nobody is there to take it, it is parked once its result has been kept long enough. Two
 processes that send the same message do no harm, and rarely do: a message that was taken is not due again
 before its delivery must have ended.
+
+A receiver that hangs keeps nobody else waiting: what takes longer than a moment goes on by itself, and while a
+receiver does not answer, one answer at a time is tried there. The others of that receiver wait for their next turn.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Protocol, assert_never
+from functools import partial
+from typing import NamedTuple, Protocol, assert_never
+from urllib.parse import urlsplit
 
 from planrun.clock import Clock
 from planrun.core.addresses import Allowed
@@ -28,6 +33,8 @@ from planrun.transport.contract import FleetTransport
 from planrun.trip import trip
 
 AT_ONCE_MAX = 32
+UNDER_WAY_MAX = 256
+PATIENCE_S = 1.0  # who takes longer is not waited for; who fails after longer hangs
 DELIVERY_TIMEOUT_S = 10.0
 RETRY_MS = 11_000  # longer than a delivery may take
 ALARM_AT_TRIES = 10
@@ -42,6 +49,13 @@ class Webhooks(Protocol):
     async def send(self, url: str, message: Message, *, wall_ms: int) -> None: ...
 
     async def close(self) -> None: ...
+
+
+class _UnderWay(NamedTuple):
+    """One delivery, and to whom."""
+
+    address: str
+    task: asyncio.Task[None]
 
 
 class Outbox:
@@ -77,42 +91,87 @@ class Outbox:
         self._broker = broker
         self._publisher = publisher
         self._publishing: dict[str, asyncio.Task[None]] = {}
+        self._under_way: dict[str, _UnderWay] = {}  # by message
+        self._hanging: set[str] = set()  # addresses that let the last delivery wait in vain
+        self._failures: list[BaseException] = []  # of deliveries, since the last look: the ledger could not be told
         self._resting_ms: dict[str, int] = {}  # until when a receiver wants nothing, by address
 
     async def tick(self, now_ms: int) -> int:
-        """Deliver what is due, at most as long as one delivery may take.
+        """Deliver what is due, and wait a moment for it.
 
         Returns:
             When to look again, boottime milliseconds; earlier after any change of the ledger.
+
+        Raises:
+            LedgerUnavailable: Also where a delivery of before had ended, and the ledger could not be told.
         """
         due = await self._ledger.due()
-        if not due.messages:
-            return next_look_ms(due, now_ms)
-        messages = await self._ledger.take_messages(limit=AT_ONCE_MAX, retry_ms=RETRY_MS)
-        ends = await asyncio.gather(*map(self._deliver, messages), return_exceptions=True)
-        for end in ends:
-            if isinstance(end, BaseException):  # the others are delivered all the same
-                raise end
-        return now_ms
+        if due.messages:
+            await self._deliver_what_is_due()
+        if self._failures:  # the others are delivered all the same
+            failure, self._failures = self._failures[0], []
+            raise failure
+        return now_ms if due.messages else next_look_ms(due, now_ms)
+
+    async def wait_until_idle(self) -> None:
+        """Wait for what is being delivered."""
+        if tasks := self._tasks():
+            await asyncio.wait(tasks)
 
     async def close(self) -> None:
+        """Give up what is under way: it goes out again, and perhaps from somewhere else."""
         self._publisher.close()
-        await asyncio.gather(*self._publishing.values(), return_exceptions=True)
+        tasks = self._tasks()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, *self._publishing.values(), return_exceptions=True)
         if self._webhooks is not None:
             await self._webhooks.close()
 
-    async def _deliver(self, message: Message) -> None:
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [each.task for each in self._under_way.values()]
+
+    async def _deliver_what_is_due(self) -> None:
+        room = min(AT_ONCE_MAX, UNDER_WAY_MAX - len(self._under_way))
+        if not room:
+            await asyncio.wait(self._tasks(), return_when=asyncio.FIRST_COMPLETED)
+            return
+        messages = await self._ledger.take_messages(limit=room, retry_ms=RETRY_MS)
+        begun = [task for message in messages if (task := await self._begin(message)) is not None]
+        if begun:
+            await asyncio.wait(begun, timeout=PATIENCE_S)
+
+    async def _begin(self, message: Message) -> asyncio.Task[None] | None:
+        """Let it go out. None: that is not worth waiting for."""
+        if message.msg_id in self._under_way:  # its receiver has it, and the ledger has not heard of it for long
+            return None
         try:
             route = check_route(message.route)
         except Invalid as error:  # written by a planrun that knows more routes than this one
             self._say(message, str(error))
-            return
+            return None
         if isinstance(route, Publish):
             self._begin_to_publish(message, route)
-            return
+            return None
+        address = urlsplit(route.url).netloc if isinstance(route, Webhook) else message.route
+        hangs = address in self._hanging
+        if hangs and any(address == each.address for each in self._under_way.values()):
+            self._say(message, f"{address} hangs: until it answers, one answer at a time is tried there")
+            return None
+        task = asyncio.create_task(self._deliver(message, route, address))
+        self._under_way[message.msg_id] = _UnderWay(address, task)
+        task.add_done_callback(partial(self._end, message.msg_id))
+        return None if hangs else task
+
+    def _end(self, msg_id: str, task: asyncio.Task[None]) -> None:
+        del self._under_way[msg_id]
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._failures.append(failure)
+
+    async def _deliver(self, message: Message, route: Webhook | Queue | Command, address: str) -> None:
         trip("outbox:taken")
         try:
-            await self._send(message, route)
+            await self._try(message, route, address)
         except _NobodyThere as error:
             if message.tries < ALARM_AT_TRIES or not await self._ledger.park(message.msg_id, detail=str(error)):
                 self._say(message, str(error))
@@ -122,6 +181,19 @@ class Outbox:
             trip("outbox:sent")
             await self._ledger.confirm(message.msg_id)
             trip("outbox:confirmed")
+
+    async def _try(self, message: Message, route: Webhook | Queue | Command, address: str) -> None:
+        """Send it, and learn whether who lives there hangs: only to wait in vain is to hang."""
+        began_ms = self._clock.boot_ms()
+        try:
+            await self._send(message, route)
+        except _Undelivered:
+            if self._clock.boot_ms() - began_ms >= PATIENCE_S * 1000:
+                self._hanging.add(address)
+            else:
+                self._hanging.discard(address)
+            raise
+        self._hanging.discard(address)
 
     async def _send(self, message: Message, route: Webhook | Queue | Command) -> None:
         match route:

@@ -51,7 +51,7 @@ async def begin(
 
 
 async def adopt_all(chronicle: Chronicle, store: Store) -> int:
-    """Adopt every manifest that the ledger does not have.
+    """Adopt every manifest that the ledger does not have, and would not have forgotten.
 
     Returns:
         How many were adopted.
@@ -67,10 +67,8 @@ async def adopt_all(chronicle: Chronicle, store: Store) -> int:
             reads = [asyncio.get_running_loop().run_in_executor(threads, _read, store, page[job]) for job in wanted]
             found = [manifest for manifest in await asyncio.gather(*reads) if manifest is not None]
             trip("recovery:read")
-            # The newest first: of several finished jobs with one key it keeps the key.
-            await chronicle.adopt(sorted(found, key=lambda manifest: -manifest.result.ended_at_ms))
+            adopted += await chronicle.adopt(found)
             trip("recovery:adopted")
-            adopted += len(found)
     await chronicle.end_recovery()
     trip("recovery:ended")
     _log.warning("recovered: %d answers that were said after this copy was made are the answers again", adopted)

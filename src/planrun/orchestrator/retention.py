@@ -2,7 +2,8 @@
 
 A result goes from its row before its files go, which the collector removes as it removes those of lost
 attempts. A job goes when its result and all its files are gone, and after its record is durable in the
-archive. Nothing goes of which a message is still owed, nor while the wall clock is doubted.
+archive. Its ids are forgotten after its manifest has left the store. Nothing goes of which a message is
+still owed, nor while the wall clock is doubted.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from msgspec import structs
 
 from planrun.core.durations import span
 from planrun.core.keeping import BATCH_MAX, Keep, Stale
 from planrun.ledger.contract import Ledger
 from planrun.orchestrator.archive import Archive
+from planrun.storage.contract import Store
 from planrun.trip import trip
 
 LOOK_EVERY_MS = 300_000
@@ -31,6 +35,7 @@ class Retention:
     def __init__(
         self,
         ledger: Ledger,
+        store: Store,
         archive: Archive,
         *,
         keep: Keep | None,
@@ -46,6 +51,7 @@ class Retention:
             tell: Called with each thing that has gone, in words.
         """
         self._ledger = ledger
+        self._store = store
         self._archive = archive
         self._keep = keep
         self._logs = logs
@@ -79,9 +85,20 @@ class Retention:
             trip("retention:archived")
             for record in records:
                 await asyncio.to_thread(self._remove_log, record.job_id)
-        gone = await self._ledger.drop(stale, archived={record.job_id: record.seen for record in records})
+        seen = {record.job_id: record.seen for record in records}
+        self._say(await self._ledger.drop(structs.replace(stale, ids=()), archived=seen))
+        if stale.ids:  # last, for the store may be away
+            await asyncio.to_thread(self._delete, stale.manifests)
+            self._say(await self._ledger.drop(Stale(ids=stale.ids), archived={}))
+
+    def _say(self, gone: Stale) -> None:
         for what in in_words(gone):
             self._tell(what)
+
+    def _delete(self, manifests: Sequence[str]) -> None:
+        """Whoever uses the id of one of these jobs again shall not get its old answer."""
+        for key in manifests:
+            self._store.delete(key)
 
     def _remove_log(self, job_id: str) -> None:
         folder = self._logs / job_id

@@ -12,7 +12,7 @@ from planrun.folders import remove_folder
 from planrun.ledger.contract import Ledger
 
 # As `f"{token:x}"` writes it. A token is never shorter, and other folders are nobody's but their owner's.
-_TOKEN = re.compile(r"[1-9a-f][0-9a-f]{10,15}")
+_TOKEN = re.compile(r"[1-9a-f][0-9a-f]{10,15}(\.gone)?")
 
 _log = logging.getLogger("planrun.collector")
 
@@ -58,16 +58,20 @@ class ScratchCollector:
         except FileNotFoundError:
             return {}
         return {
-            int(path.name, 16): path
+            int(path.stem, 16): path
             for path in entries
             if _TOKEN.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
         }
 
     def _remove(self, folder: Path) -> None:
+        """Remove it under a name of its own: the next attempt may give it its own name at any moment, and keep it."""
         try:
             if not self._dry_run:
+                folder = folder.rename(folder.with_suffix(".gone"))
                 remove_folder(folder)
-            self._tell(str(folder))
+            self._tell(str(folder.with_suffix("")))
+        except FileNotFoundError:  # somebody else was first
+            pass
         except OSError as error:
             if folder not in self._told:
                 self._told.add(folder)

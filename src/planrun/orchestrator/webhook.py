@@ -17,7 +17,7 @@ from planrun.core.errors import Invalid
 from planrun.core.messages import Message
 from planrun.core.names import digest
 from planrun.core.routes import ALLOW_OPTION
-from planrun.outgoing import JudgedTransport
+from planrun.outgoing import LIMITS, JudgedTransport
 
 REST_S_MAX = 3600.0  # nobody keeps answers waiting for longer by asking
 
@@ -53,7 +53,7 @@ class WebhookSender:
         """
         self._signers = [_signer(each) for each in secret.split()]
         transport = None if allowed is None else JudgedTransport(allowed, option=ALLOW_OPTION)
-        self._http = httpx2.AsyncClient(follow_redirects=False, timeout=None, transport=transport)
+        self._http = httpx2.AsyncClient(follow_redirects=False, timeout=None, limits=LIMITS, transport=transport)
 
     async def send(self, url: str, message: Message, *, wall_ms: int) -> None:
         """Ask once.

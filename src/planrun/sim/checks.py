@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 ENDED = ("finished", "failed", "canceled")
 FAILURES = ("permanent", "transient", "fatal", "stalled", "overtime")
 _TOKEN = (1 << 40) - 1
-_TOKEN = (1 << 40) - 1
 
 
 @dataclass

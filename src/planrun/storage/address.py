@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,15 +83,19 @@ def address_for(place: Place, given: str, *, settle: bool) -> str:
         )
     if settle:
         _write(note, given)
+        return address_for(place, given, settle=False)  # another may have been the first
     return given
 
 
 def _write(note: Path, address: str) -> None:
+    """Write it down, whole at once. A note that is there stays as it is: of any number of writers one is the first."""
     note.parent.mkdir(parents=True, exist_ok=True)
-    written = note.with_name(f"{note.name}.{os.getpid()}")
-    with written.open("w") as file:
-        file.write(f"{address}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    written.rename(note)
+    with tempfile.TemporaryDirectory(prefix=".planrun-", dir=note.parent) as folder:
+        written = Path(folder) / note.name
+        with written.open("w") as file:
+            file.write(f"{address}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(written, note)
     fsync_folder(note.parent)

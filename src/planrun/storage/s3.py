@@ -36,7 +36,7 @@ from planrun.core.names import object_key
 from planrun.storage.contract import Stored
 from planrun.storage.local import chunks_of, in_words
 from planrun.storage.rules import ask, check_key, check_prefix
-from planrun.storage.s3_words import storage_error
+from planrun.storage.s3_words import is_no_bucket, storage_error
 from planrun.trip import trip
 
 if TYPE_CHECKING:  # only in its stubs
@@ -189,7 +189,7 @@ class S3Store:
             try:
                 return obstore.get(self._bucket, key).bytes().to_bytes()
             except FileNotFoundError as error:
-                if "NoSuchBucket" in str(error):
+                if is_no_bucket(error):
                     raise
                 return None
 
@@ -214,7 +214,7 @@ class S3Store:
             try:
                 obstore.delete(self._bucket, key)
             except FileNotFoundError as error:
-                if "NoSuchBucket" in str(error):
+                if is_no_bucket(error):
                     raise
 
     def keys(self, prefix: str) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.applications import Starlette
@@ -19,7 +20,7 @@ from planrun.client import AsyncClient
 from planrun.core.errors import PlanrunError
 from planrun.web.asked import NoQuery
 from planrun.web.calls import Call, Followers, read_body, read_headers, read_query
-from planrun.web.door import Door
+from planrun.web.door import ALWAYS, Door
 from planrun.web.guard import Guard
 from planrun.web.lab import lab
 from planrun.web.lab_runs import Runs
@@ -37,7 +38,7 @@ READERS: dict[str, Callable[[Request, type[Any]], Any]] = {"query": read_query, 
 
 async def openapi(call: Call, *, query: NoQuery) -> Response:
     """This API, for programs."""
-    return JSONResponse(document(EVERY_ROUTE))
+    return _description()
 
 
 async def page(call: Call, *, query: NoQuery) -> Response:
@@ -51,6 +52,12 @@ EVERY_ROUTE = (
     Route("GET", "/", page, {200: "text/html"}, scope=None),
     Route("GET", "/lab", lab, {200: "text/html"}, scope=None),
 )
+
+
+@functools.cache
+def _description() -> Response:
+    """Nobody needs a token for it, and it never changes: it is written once."""
+    return JSONResponse(document(EVERY_ROUTE))
 
 
 def build_app(
@@ -68,6 +75,8 @@ def build_app(
         served: The ledger itself, for a fleet; None: it is not served.
     """
     waiting = followers or Followers()
+    headers = {} if served is None else served.headers
+    client.look_aside()
     (verbs,) = (route for route in EVERY_ROUTE if route.function is ask_ledger)
     app = Starlette(
         routes=[
@@ -79,7 +88,7 @@ def build_app(
                 Door,
                 guard=guard or Guard(),
                 open_paths=[route.path for route in EVERY_ROUTE if route.scope is None],
-                headers={} if served is None else served.headers,
+                headers=headers,
             ),
             Middleware(Straight, path=verbs.path, endpoint=_endpoint(verbs, client, waiting, served)),
         ],
@@ -88,7 +97,7 @@ def build_app(
             Refused: _refuse,
             HTTPException: _refuse_path,
             OSError: _refuse_disk,
-            Exception: _admit,
+            Exception: _admitting({**ALWAYS, **headers}),
         },
     )
     app.state.lab_runs = Runs(waiting)
@@ -164,5 +173,11 @@ async def _refuse_disk(request: Request, error: Exception) -> Response:
     return problem_response(Refused(STORAGE, f"a file cannot be read: {error.strerror}; look at the server's disk"))
 
 
-async def _admit(request: Request, error: Exception) -> Response:
-    return problem_response(Refused(BUG, "this should not happen: the server's log says more; please report it"))
+def _admitting(headers: Mapping[str, str]) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """What nobody has caught is answered outside of the door, so that this reply needs its headers, too."""
+
+    async def admit(request: Request, error: Exception) -> Response:
+        said = "this should not happen: the server's log says more; please report it"
+        return problem_response(Refused(BUG, said, headers))
+
+    return admit

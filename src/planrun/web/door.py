@@ -68,12 +68,19 @@ class Door:
         host = headers.get("host", "")
         if not is_own_name(host) and not await self._guard.asks():
             raise Refused(FOREIGN_HOST, f"host {host!r:.80}: ask for localhost or an IP address, or set a token")
-        origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc != host
+        foreign = not is_from(headers.get("origin"), host)
         if scope["method"] not in ("GET", "HEAD") and (foreign or headers.get("sec-fetch-site") == "cross-site"):
             raise Refused(FOREIGN_PAGE, "a page of another site may not do this; ask from the application's own server")
         is_open = scope["path"] in self._open_paths
         scope["bearer"] = ANYBODY if is_open else await self._guard.bearer(headers.get("authorization", ""))
+
+
+def is_from(origin: str | None, host: str) -> bool:
+    """Is it a page of this server that asks, or no page at all?"""
+    try:
+        return origin is None or urlsplit(origin).netloc == host
+    except ValueError:
+        return False
 
 
 def is_own_name(host: str) -> bool:

@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from planrun.client.async_client import SLICE
 from planrun.clock import Clock
+from planrun.core.errors import Invalid
 from planrun.core.fleet import Fleet
 from planrun.core.requests import check_request, check_worker
 from planrun.ledger.contract import Ledger
@@ -40,17 +42,19 @@ WATCHED_MS = 2 * POLL_S_MAX * 1000  # nobody asked about it for so long: nobody 
 
 async def fleet(call: Call, *, query: NoQuery) -> Response:
     """What a worker has to know to join this fleet: its store, its broker, its leases."""
-    served = await _served(call)
+    served = _served(call)
+    await _hear(call, served)
     return _reply(served, served.fleet)
 
 
 async def ask_ledger(call: Call, *, query: NoQuery) -> Response:
     """One verb of the ledger, as `RemoteLedger` asks it. Programs take the other routes."""
-    served = await _served(call)
+    served = _served(call)
     verb = VERBS.get(call.request.path_params["verb"])
     if verb is None:
         raise Refused(NO_VERB, f"this orchestrator knows no verb {call.request.path_params['verb']!r:.80}: upgrade it")
     call.need_any(verb.scopes)
+    await _hear(call, served)
     asked = await read_json(call.request, verb.asked, bytes_max=BODY_BYTES_MAX)
 
     async def ask(within: msgspec.Struct) -> Any:
@@ -67,6 +71,8 @@ async def _ask(ledger: Ledger, verb: Verb, asked: msgspec.Struct) -> Any:
     arguments = arguments_of(asked)
     match verb.name:  # a client has checked its own call; who knows what else comes over a network
         case "submit":
+            if len(arguments["requests"]) > SLICE:
+                raise Invalid(f"more than {SLICE} jobs in one call: leases are renewed between calls; make several")
             for request in arguments["requests"]:
                 check_request(request)
         case "register":
@@ -77,12 +83,11 @@ async def _ask(ledger: Ledger, verb: Verb, asked: msgspec.Struct) -> Any:
         raise Refused(INVALID, "body: a number does not fit into 64 bits; send a smaller one") from None
 
 
-async def _served(call: Call) -> Served:
+def _served(call: Call) -> Served:
     """What is served here to callers of this version.
 
     Raises:
         Refused: Nothing is.
-        LedgerUnavailable: A copy of the ledger was recovered elsewhere: that one is to be asked.
     """
     if call.served is None:
         raise Refused(NO_FLEET, "this is `planrun up`, which owns no fleet; start `planrun orchestrator` for that")
@@ -90,10 +95,18 @@ async def _served(call: Call) -> Served:
     if told != str(PROTOCOL):
         older = "the orchestrator" if told.isdigit() and int(told) > PROTOCOL else "whoever asks"
         raise Refused(OTHER_PROTOCOL, f"protocol {told!r:.20} asked, {PROTOCOL} spoken here: upgrade {older} first")
-    met = call.request.headers.get(GENERATION_HEADER, "")
-    if call.served.generations is not None and met.isascii() and met.isdigit() and len(met) < DIGITS_MAX:
-        await call.served.generations.hear(int(met))
     return call.served
+
+
+async def _hear(call: Call, served: Served) -> None:
+    """Which generation has the caller met? Of whoever may ask, for the store may have to be looked at.
+
+    Raises:
+        LedgerUnavailable: A copy of the ledger was recovered elsewhere: that one is to be asked.
+    """
+    met = call.request.headers.get(GENERATION_HEADER, "")
+    if served.generations is not None and met.isascii() and met.isdigit() and len(met) < DIGITS_MAX:
+        await served.generations.hear(int(met))
 
 
 def _reply(served: Served, answer: Any) -> Response:

@@ -8,19 +8,30 @@ comes is just closed.
 from __future__ import annotations
 
 import asyncio
+import resource
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from planrun.ledger.wire import PROTOCOL, PROTOCOL_HEADER
+
 HEADERS_BYTES_MAX = 32 * 1024
 HEADERS_S = 10.0
 CONNECTIONS_MAX = 4096
+FILES_KEPT = 256  # of those that the process may have open: for ledger, store and broker
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n"
-    b"connection: close\r\n\r\n"
+    + f"{PROTOCOL_HEADER}: {PROTOCOL}\r\n".encode()
+    + b"connection: close\r\n\r\n"
     b'{"type":"too-many-connections","title":"Too many connections are open","status":503,'
     b'"detail":"this server has as many connections as it takes; ask again in a moment","job_id":null}\n'
 )
+
+
+def room_for(connections: int) -> int:
+    """How many of them this process can have open, beside what it needs itself."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return connections if files == resource.RLIM_INFINITY else min(connections, max(files - FILES_KEPT, files // 2))
 
 
 class Connection(H11Protocol):
@@ -32,7 +43,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.connections_max:
+        if len(self.connections) > room_for(self.connections_max):
             transport.write(_FULL)
             transport.close()
         else:

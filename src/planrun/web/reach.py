@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from planrun.core.listing import ListQuery
+from planrun.core.machines import MachineClass
 from planrun.core.messages import WorkerRow
+from planrun.core.why import Outlook
 from planrun.ledger.contract import Ledger
 from planrun.ledger.wire import Poll, reach_of
 from planrun.web.calls import Call
@@ -25,6 +27,7 @@ LOOKS = frozenset({"job", "archived", "job_ids"})  # asked in one namespace afte
 KNOWN_MAX = 100_000
 
 Ask = Callable[[msgspec.Struct], Awaitable[Any]]
+Machine = TypeVar("Machine", WorkerRow, MachineClass)
 
 
 class Borders:
@@ -90,8 +93,12 @@ async def ask_within(call: Call, borders: Borders, verb: str, asked: msgspec.Str
     workers = reach.incarnations if not isinstance(asked, Poll) else ()
     about = [asked.about] if isinstance(asked, Poll) and asked.about else []
     strange = await borders.strange(own, [*jobs, *about], [*workers, *about])
+    if verb == "cancel" and not own.issuperset(named):
+        strange.update(jobs)  # in the namespace that it names a request id may be one, too
     if verb == "register" and strange:
         call.need_namespace("")  # somebody else's worker
+    if verb == "register":
+        asked = msgspec.structs.replace(asked, may_shorten=False)  # a kind has results of other namespaces, too
     asked = _without(asked, strange)
     if verb in LOOKS or verb == "counts":
         return await _ask_each(verb, asked, ask, sorted(own if not named else own & set(named)))
@@ -134,6 +141,8 @@ def _seen(verb: str, answer: Any, call: Call) -> Any:
     match verb:
         case "open_jobs":
             return [row for row in answer if call.bearer.sees(row.namespace)]
+        case "outlook" if answer is not None:
+            return _outlook(answer, call)
         case "pauses":
             return [row for row in answer if not row.namespace or call.bearer.sees(row.namespace)]
         case "workers":
@@ -141,7 +150,19 @@ def _seen(verb: str, answer: Any, call: Call) -> Any:
     return answer
 
 
-def _shown(row: WorkerRow, call: Call) -> WorkerRow:
-    """A worker, without whom else it works for."""
+def _outlook(outlook: Outlook, call: Call) -> Outlook:
+    """What decides about the caller's own job."""
+    workers = tuple(_shown(row, call) for row in outlook.workers if call.bearer.sees_any(row.namespaces))
+    names = {row.incarnation for row in workers}
+    return msgspec.structs.replace(
+        outlook,
+        workers=workers,
+        declared=tuple(_shown(each, call) for each in outlook.declared if call.bearer.sees_any(each.namespaces)),
+        taken={name: jobs for name, jobs in outlook.taken.items() if name in names},
+    )
+
+
+def _shown(row: Machine, call: Call) -> Machine:
+    """A worker, or a class of them, without whom else it works for."""
     own = tuple(name for name in row.namespaces if call.bearer.sees(name))
     return msgspec.structs.replace(row, namespaces=own)

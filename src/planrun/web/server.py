@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 STOP_S = 3  # for answers that are being written; whoever waits is told at once
 BACKLOG = 256
 KEEP_ALIVE_S = 75  # longer than whoever asks again keeps a connection
+HANDSHAKE_S = 10.0  # of TLS; until then a connection is counted nowhere
 
 
 def open_socket(listen: str, *, is_guarded: bool, is_secure: bool) -> socket.socket:
@@ -157,6 +158,25 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """They belong to whoever runs it."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it, but for the handshake, which it lets take a minute."""
+
+        def connection() -> Connection:
+            return Connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+        loop, tls = asyncio.get_running_loop(), self.config.ssl
+        self.servers = [
+            await loop.create_server(
+                connection,
+                sock=listening,
+                ssl=tls,
+                backlog=self.config.backlog,
+                ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+            )
+            for listening in sockets or ()
+        ]
+        self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._followers.stop()

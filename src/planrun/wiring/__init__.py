@@ -7,6 +7,7 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -53,7 +54,7 @@ from planrun.storage.contract import Store
 from planrun.storage.filesystem import FilesystemStore
 from planrun.storage.probe import TOUCHED, StoreReport
 from planrun.storage.remote import RemoteStore
-from planrun.tls import client_context
+from planrun.tls import client_context, elsewhere_context
 from planrun.transport.contract import FleetTransport, WorkerTransport
 from planrun.transport.embedded import EmbeddedTransport
 from planrun.transport.following import FollowingTransport, Meeting
@@ -196,7 +197,9 @@ def open_store(url: str, given: str | None = None, *, settle: bool = False) -> S
     """
     place = place_of(url)
     if place.is_remote:
-        return RemoteStore(place.url, token=token_from(), tls=_tls(place))
+        return RemoteStore(
+            place.url, token=token_from(), tls=_tls(place), elsewhere=partial(elsewhere_context, os.environ)
+        )
     return open_shared_store(store_address(url, given, settle=settle))
 
 

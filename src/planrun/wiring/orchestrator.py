@@ -229,6 +229,7 @@ def _duties(seat: Seat, options: OrchestratorOptions, broker: FleetTransport | N
         collector=Collector(ledger, store, scratch=place.scratch, gc_grace_s=options.gc_grace_s),
         retention=Retention(
             ledger,
+            store,
             Archive(place.archive),
             keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
             logs=place.logs,

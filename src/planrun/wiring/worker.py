@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -75,44 +75,47 @@ async def open_worker(url: str, options: WorkerOptions) -> AsyncIterator[Supervi
     async with open_ground(url, options.store, clock, slots=options.slots) as ground:
         options = replace(options, lease_s=options.lease_s or ground.lease_s)
         lock = WorkerLock.acquire(place.workers, clock.new_id())
-        row = _row(options, catalog, lock, secret=clock.new_id() + clock.new_id() if place.is_remote else None)
-        ledger = ground.ledger
-        gates = _gates(options, row, ground, scratch, clock)
-        processes = Processes(
-            level=level,
-            incarnation=row.incarnation,
-            lock_fd=lock.fd,
-            environment=environment,
-            import_path=options.import_path,
-            scratch=scratch,
-            idle_max=options.slots,
-        )
-        transport = (
-            open_following(
-                ledger,
-                clock,
-                row,
-                broker=ground.broker,
-                broker_prefix=ground.broker_prefix,
-                every_s=FOLLOW_LEASES * options.lease_ms / 1000,
+        with ExitStack() as undo:  # who never became a worker leaves no lock file
+            undo.callback(lock.remove)
+            row = _row(options, catalog, lock, secret=clock.new_id() + clock.new_id() if place.is_remote else None)
+            ledger = ground.ledger
+            gates = _gates(options, row, ground, scratch, clock)
+            processes = Processes(
+                level=level,
+                incarnation=row.incarnation,
+                lock_fd=lock.fd,
+                environment=environment,
+                import_path=options.import_path,
+                scratch=scratch,
+                idle_max=options.slots,
             )
-            if place.is_remote
-            else open_transport(ledger, clock, row)
-        )
-        post = Post(
-            place=place,
-            clock=clock,
-            ground=ground,
-            lock=lock,
-            row=row,
-            catalog=catalog,
-            scratch=scratch,
-            gates=gates,
-            processes=processes,
-            transport=transport,
-            clear=partial(clear_after, scratch),
-            environment=os.environ,
-        )
+            transport = (
+                open_following(
+                    ledger,
+                    clock,
+                    row,
+                    broker=ground.broker,
+                    broker_prefix=ground.broker_prefix,
+                    every_s=FOLLOW_LEASES * options.lease_ms / 1000,
+                )
+                if place.is_remote
+                else open_transport(ledger, clock, row)
+            )
+            post = Post(
+                place=place,
+                clock=clock,
+                ground=ground,
+                lock=lock,
+                row=row,
+                catalog=catalog,
+                scratch=scratch,
+                gates=gates,
+                processes=processes,
+                transport=transport,
+                clear=partial(clear_after, scratch),
+                environment=os.environ,
+            )
+            undo.pop_all()
         async with man(post, options) as supervisor:
             _greet(row, catalog, place, level)
             yield supervisor
@@ -279,6 +282,7 @@ def _duties(post: Post, options: WorkerOptions) -> Duties:
         collector=Collector(ledger, store, scratch=post.scratch, gc_grace_s=options.gc_grace_s),
         retention=Retention(
             ledger,
+            store,
             Archive(place.archive),
             keep=Keep(job_ttl_s=options.job_ttl_s, ids_ttl_s=options.ids_ttl_s),
             logs=place.logs,

@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from planrun.clock import Clock
 from planrun.complaints import Complaints
-from planrun.core.errors import JobError, LedgerUnavailable, LostLease, StorageError, Transient
+from planrun.core.errors import JobError, LedgerUnavailable, LostLease, StorageError
 from planrun.core.kinds import Kind
 from planrun.core.life import Outcome
 from planrun.core.messages import (
@@ -28,9 +28,9 @@ from planrun.core.messages import (
     Output,
     ReleaseRequest,
     SettleRequest,
-    Standing,
 )
 from planrun.core.names import attempt_prefix, token_shown
+from planrun.folders import remove_folder
 from planrun.ledger.contract import Ledger
 from planrun.storage.contract import Store
 from planrun.trip import trip
@@ -82,14 +82,12 @@ class Attempt:
     run: Run
     successor: Successor
     failed_fatally: bool = field(default=False, init=False)
-    complaints: Complaints = field(init=False)
     store_wait: StoreWait = field(init=False)
 
     def __post_init__(self) -> None:
-        self.complaints = Complaints(log, self.tools.clock)
-        self.store_wait = StoreWait(
-            self.holding, self.run.orders, self.tools.clock, self.complaints, self.run.options.drain_grace_s
-        )
+        clock, run = self.tools.clock, self.run
+        complaints = Complaints(log, clock)
+        self.store_wait = StoreWait(self.name, self.holding, run.orders, clock, complaints, run.options.drain_grace_s)
 
     async def carry(self) -> None:
         """Run the attempt to its end, whatever that is. Never raises for anything that a job can cause."""
@@ -125,16 +123,14 @@ class Attempt:
     async def _prepare_and_run(self) -> Ran | None:
         try:
             self.folder.create()
-            inputs = await self._bring() if self.granted.inputs else {}
-            if not isinstance(inputs, dict):
-                return inputs
-            resume = await self.store_wait.carry(self.name, self._restore) if self.granted.checkpoint else None
+            inputs = await self._while_wanted(self._bring()) if self.granted.inputs else {}
+            resume = await self._while_wanted(self.store_wait.carry(self._restore)) if self.granted.checkpoint else None
         except JobError as error:
             return Ran.failed(Outcome(type(error).__name__.lower()), Failure(message=str(error), code=error.code))
         except LostLease:
             return Ran(over=True)
         except Drained as error:
-            return Ran(released=_drained(error))
+            return None if self.run.orders.abandon else Ran(released=str(error))
         except OSError as error:
             return Ran.failed(Outcome.TRANSIENT, Failure(message=f"scratch: {error}", code="scratch"))
         lease = self.granted.lease
@@ -149,49 +145,67 @@ class Attempt:
         async with shown if self.tools.is_fleet else nullcontext():
             return await self.run.carry(self.granted, inputs=inputs, resume=resume, uploads=uploads)
 
-    async def _bring(self) -> dict[str, Path] | Ran | None:
-        """The inputs; or how the attempt ends, if its lease does, or the worker's orders say so, before they are there.
-
-        Raises:
-            JobError: They cannot be had.
-        """
-        orders, limit_s = self.run.orders, self.kind.max_runtime_s
-        bringing = asyncio.create_task(
-            self.tools.inputs.bring(self.granted.inputs, self.granted.namespace, self.folder, self.holding)
+    async def _bring(self) -> dict[str, Path]:
+        granted, limit_s = self.granted, self.kind.max_runtime_s
+        return await self.tools.inputs.bring(
+            granted.inputs, granted.namespace, self.folder, self.store_wait, limit_s=limit_s
         )
 
-        def stop() -> None:
-            if self.holding.is_over or orders.hand_back or orders.hurry or orders.abandon:
-                bringing.cancel()
+    async def _while_wanted(self, fetching: Coroutine[Any, Any, T]) -> T:
+        """What the job needs before it starts, as long as it is to start here. Nobody waits for a thread that hangs.
 
-        orders.listeners.append(stop)
-        self.holding.on_end = stop
-        stop()
+        Raises:
+            LostLease, Drained: As `_stop_unwanted`.
+        """
+        listeners, task = self.run.orders.listeners, asyncio.create_task(fetching)
+
+        def look() -> None:
+            if self._unwanted is not None:
+                task.cancel()
+
+        listeners.append(look)
+        self.holding.on_end = look
+        look()
         try:
-            await asyncio.wait({bringing}, timeout=limit_s)
-            if not bringing.done():
-                raise Transient(f"the inputs were not there after {limit_s:g} s", code="input-unreachable")
-            if not bringing.cancelled():
-                return bringing.result()
+            await asyncio.wait({task})
         finally:
-            orders.listeners.remove(stop)
+            listeners.remove(look)
             self.holding.on_end = lambda: None
-            bringing.cancel()
-            await asyncio.wait({bringing})
-        if orders.abandon:
-            return None
-        return Ran(over=True) if self.holding.is_over else Ran(released="the worker drains")
+            task.cancel()
+            await asyncio.wait({task})
+        if task.cancelled():
+            self._stop_unwanted()
+        return task.result()
+
+    @property
+    def _unwanted(self) -> LostLease | Drained | None:
+        """Why the job is not to start here any more; None: it is."""
+        orders = self.run.orders
+        if self.holding.is_over:
+            return LostLease("the lease ended before the job started")
+        return Drained("the worker drains") if orders.hand_back or orders.hurry or orders.abandon else None
+
+    def _stop_unwanted(self) -> None:
+        """
+        Raises:
+            LostLease: The lease has ended.
+            Drained: The worker's orders say so.
+        """
+        if (why := self._unwanted) is not None:
+            raise why
 
     def _restore(self) -> Path | None:
         checkpoint = self.granted.checkpoint
         if checkpoint is None or not self.kind.resumable or checkpoint.format != self.kind.resumable:
             return None
         try:
-            return self.folder.restore(checkpoint, self.tools.store)
+            return self.folder.restore(checkpoint, self.tools.store, before_chunk=self._stop_unwanted)
         except StorageError as error:
+            self._stop_unwanted()  # the folder may have gone by now
             if error.is_away:
                 raise
             log.warning("%s starts from the beginning: %s", self.name, error)
+            remove_folder(self.folder.resume)  # what was fetched before takes up room
             return None
 
     # --- conclude ---
@@ -213,7 +227,7 @@ class Attempt:
                 await self._let_go()
                 return
             except Drained as error:
-                await self._release(_drained(error))
+                await self._release(str(error))
                 return
             except StorageError as error:
                 ran = Ran.failed(Outcome.TRANSIENT, Failure(message=f"store: {error}", code="storage"))
@@ -233,7 +247,7 @@ class Attempt:
             try:
                 for name, path in paths.items():
                     if name not in stored:
-                        stored[name] = await self.store_wait.carry(self.name, partial(self._put, name, path))
+                        stored[name] = await self.store_wait.carry(partial(self._put, name, path))
                 return tuple(stored.values())
             except LostLease:
                 # Told that it is over, or past the own deadline without an answer: ask once more, then start over.
@@ -254,22 +268,30 @@ class Attempt:
         return Output(name=name, key=stored.key, sha256=stored.sha256, bytes=stored.bytes)
 
     async def _fence(self, paths: dict[str, Path]) -> None:
-        """Do I still hold it? The ledger's answer first; without one, only the own deadline counts."""
+        """Do I still hold it? The ledger's answer first; without one, only the own deadline counts.
+
+        Raises:
+            LostLease: No.
+            LedgerUnavailable: As `_until_answered`.
+        """
         intent = [Output(name=name, key="", sha256="", bytes=path.stat().st_size) for name, path in paths.items()]
-        standing: Standing | None = None
-        while standing is None:
+
+        async def ask() -> None:
             sent_ms = self.tools.clock.boot_ms()
             try:
                 standing = await self.tools.ledger.standing(self.granted.lease, intent)
-            except LedgerUnavailable as error:
+            except LedgerUnavailable:
                 if self.holding.may_act(self.tools.clock.boot_ms()):
                     return
-                self.complaints.say("fence", f"{self.name}: fence check unanswered: {error}")
-                await self.tools.clock.sleep(RETRY_S[3])
-        if standing.status != "held":
-            self.holding.end(standing)
-            raise LostLease(standing.why)
-        self.holding.belief = self.holding.belief.answered(sent_ms=sent_ms)
+                if self.holding.is_over:
+                    raise LostLease("the lease ended while nobody answered") from None
+                raise
+            if standing.status != "held":
+                self.holding.end(standing)
+                raise LostLease(standing.why)
+            self.holding.belief = self.holding.belief.answered(sent_ms=sent_ms)
+
+        await self._until_answered("fence check", ask)
 
     async def _settle(self, ran: Ran, outputs: tuple[Output, ...]) -> None:
         """U4: retried until there is a definite answer; trying late is harmless, the fence decides."""
@@ -337,7 +359,3 @@ class Attempt:
                     log.warning("%s: %s unanswered, will ask again: %s", self.name, what, error)
                 await self.tools.clock.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
         raise AssertionError("counting never ends")
-
-
-def _drained(error: Drained) -> str:
-    return f"the worker drains, and the store is away: {error}"

@@ -16,6 +16,7 @@ from planrun.folders import files_below
 from planrun.storage.contract import Store
 
 FILES_MAX = 10_000
+Identity = tuple[str, int, int, int, int]  # of a file, until it is written again
 
 
 class CheckpointUpload:
@@ -31,7 +32,7 @@ class CheckpointUpload:
         self._attempt = attempt
         self._prefix = prefix
         self._format = format_name
-        self._stored: dict[tuple[str, int, int, int, int], CheckpointFile] = {}
+        self._stored: dict[Identity, CheckpointFile] = {}
 
     def upload(self, folder: Path, seq: int, *, may_go_on: Callable[[], bool]) -> Checkpoint:
         """Store what lies in the folder now.
@@ -46,10 +47,11 @@ class CheckpointUpload:
         size = sum(path.lstat().st_size for path in paths)
         if size > self._bytes_max:
             raise Permanent(f"the checkpoint has {size} bytes, at most {self._bytes_max} are kept", code="checkpoint")
-        files = [self._file(folder, path, may_go_on) for path in paths]
-        return Checkpoint(attempt=self._attempt, seq=seq, format=self._format, files=tuple(files))
+        named = dict(self._file(folder, path, may_go_on) for path in paths)
+        self._stored = named  # what has changed since, or has gone, never comes back
+        return Checkpoint(attempt=self._attempt, seq=seq, format=self._format, files=tuple(named.values()))
 
-    def _file(self, folder: Path, path: Path, may_go_on: Callable[[], bool]) -> CheckpointFile:
+    def _file(self, folder: Path, path: Path, may_go_on: Callable[[], bool]) -> tuple[Identity, CheckpointFile]:
         name = path.relative_to(folder).as_posix()
         if path.is_symlink() or not path.is_file():
             raise Permanent(f"the checkpoint holds {name}, which is not a plain file", code="checkpoint")
@@ -63,7 +65,7 @@ class CheckpointUpload:
             stored = self._store.put(self._prefix, path.name, path, may_go_on=may_go_on)
             known = CheckpointFile(name=name, key=stored.key, sha256=stored.sha256, bytes=stored.bytes)
             self._stored[identity] = known
-        return known
+        return identity, known
 
 
 def _state_of(path: Path) -> tuple[int, int, int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePath
 
@@ -75,19 +76,23 @@ class AttemptFolder:
         place.parent.mkdir()
         return place
 
-    def restore(self, checkpoint: Checkpoint, store: Store) -> Path:
+    def restore(self, checkpoint: Checkpoint, store: Store, *, before_chunk: Callable[[], None]) -> Path:
         """Fetch what an earlier attempt left, verified.
+
+        Args:
+            before_chunk: Called before every file and every chunk; what it raises ends the fetching.
 
         Raises:
             StorageError: A file is gone or differs from its digest: the attempt starts from the beginning.
         """
         remove_folder(self.resume)
         for file in checkpoint.files:
+            before_chunk()
             target = self.resume / file.name
             if not target.resolve().is_relative_to(self.resume.resolve()):
                 raise StorageError(f"the checkpoint names a file outside its folder: {file.name}")
             target.parent.mkdir(parents=True, exist_ok=True)
-            store.get(file.key, target, sha256=file.sha256)
+            store.get(file.key, target, sha256=file.sha256, before_chunk=before_chunk)
             target.chmod(0o444)
         self.resume.mkdir(exist_ok=True)
         return self.resume

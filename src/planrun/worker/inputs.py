@@ -1,7 +1,7 @@
 """The inputs of one attempt as local files: linked, or fetched by the worker before the job starts.
 
 The job process gets paths, never an address. What a name resolves to is judged when it is connected to
-(`planrun.outgoing`), redirects as any other request. A fetch ends with the lease.
+(`planrun.outgoing`), redirects as any other request. A fetch ends with the lease. Our own store is waited for.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from urllib.parse import urljoin
 
@@ -21,7 +22,7 @@ from planrun.core.kinds import MIB
 from planrun.outgoing import JudgedTransport
 from planrun.storage.contract import Store
 from planrun.worker.folder import AttemptFolder
-from planrun.worker.keeper import Holding
+from planrun.worker.store_wait import StoreWait
 
 ALLOW_OPTION = "--allow-input"
 CONNECT_S = 10.0
@@ -47,23 +48,31 @@ class Inputs:
     disk_free_bytes_min: int
 
     async def bring(
-        self, given: Mapping[str, str], namespace: str, folder: AttemptFolder, holding: Holding
+        self, given: Mapping[str, str], namespace: str, folder: AttemptFolder, store_wait: StoreWait, *, limit_s: float
     ) -> dict[str, Path]:
         """All of them, as local files under safe names.
+
+        Args:
+            limit_s: How long one may take that does not come from the fleet's own store.
 
         Raises:
             Permanent: One is not allowed, gone, refused or too large.
             Transient: One cannot be had now.
+            LostLease, Drained: As `StoreWait.carry`.
         """
         folder.inputs.mkdir()
-        fetching = Fetching(self, folder, holding)
+        fetching = Fetching(self, folder, store_wait)
         found = {}
         try:
             for name, uri in given.items():
-                if uri.partition(":")[0] in FETCHED:
-                    found[name] = await fetching.fetch(name, uri, namespace)
-                else:
-                    found[name] = await asyncio.to_thread(self._link, name, uri, folder)
+                # The own store is no stranger: it ends its requests by itself, and where it is away it is waited for.
+                async with asyncio.timeout(None if uri.startswith("s3:") else limit_s):
+                    if uri.partition(":")[0] in FETCHED:
+                        found[name] = await fetching.fetch(name, uri, namespace)
+                    else:
+                        found[name] = await asyncio.to_thread(self._link, name, uri, folder)
+        except TimeoutError:
+            raise Transient(f"input {name} was not there after {limit_s:g} s", code="input-unreachable") from None
         finally:
             fetching.is_over = True
         return found
@@ -94,10 +103,10 @@ class Fetching:
         is_over: Nobody waits for it any more: its threads end.
     """
 
-    def __init__(self, inputs: Inputs, folder: AttemptFolder, holding: Holding) -> None:
+    def __init__(self, inputs: Inputs, folder: AttemptFolder, store_wait: StoreWait) -> None:
         self._inputs = inputs
         self._folder = folder
-        self._holding = holding
+        self._store_wait = store_wait
         self._bytes = 0
         self._said_bytes = 0
         self.is_over = False
@@ -106,13 +115,16 @@ class Fetching:
         """One input, as a local file that nobody changes.
 
         Raises:
-            Permanent, Transient: As `Inputs.bring`.
+            Permanent, Transient, LostLease, Drained: As `Inputs.bring`.
         """
         parts = split(uri)
         target = self._folder.place_for(name, PurePosixPath(parts.path if parts else ""))
         self._say(name)
         if uri.startswith("s3:"):
-            await asyncio.to_thread(self._copy, name, uri, namespace, target)
+            try:
+                await self._store_wait.carry(partial(self._copy, name, uri, namespace, target))
+            except StorageError as error:
+                raise Transient(f"input {name}: {error}", code="input-unreachable") from None
         else:
             await self._download(name, uri, target)
         target.chmod(0o444)
@@ -128,14 +140,11 @@ class Fetching:
             )
         key, sha256 = stored
         store = self._inputs.store
-        try:
-            size = store.head(key)
-            if size is None:
-                raise Permanent(f"input {name}: {shown(uri)} is not kept any more", code="input-refused")
-            self._make_room(name, size)
-            store.get(key, target, sha256=sha256, before_chunk=self._go_on)
-        except StorageError as error:
-            raise Transient(f"input {name}: {error}", code="input-unreachable") from None
+        size = store.head(key)
+        if size is None:
+            raise Permanent(f"input {name}: {shown(uri)} is not kept any more", code="input-refused")
+        self._make_room(name, size)
+        store.get(key, target, sha256=sha256, before_chunk=self._go_on)
         self._bytes += size
 
     def _go_on(self) -> None:
@@ -160,7 +169,7 @@ class Fetching:
                         if not reply.has_redirect_location:
                             await self._save(name, uri, reply, target)
                             return
-                        uri = urljoin(uri, reply.headers["location"])
+                        uri = _redirected(name, uri, reply.headers["location"])
         except Invalid as error:
             raise Permanent(f"input {name}: {error}", code="input-forbidden") from None
         except httpx2.InvalidURL:
@@ -198,7 +207,14 @@ class Fetching:
 
     def _say(self, name: str) -> None:
         self._said_bytes = self._bytes
-        self._holding.say(None, f"fetching input {name}: {self._bytes // MIB} MiB")
+        self._store_wait.holding.say(None, f"fetching input {name}: {self._bytes // MIB} MiB")
+
+
+def _redirected(name: str, uri: str, location: str) -> str:
+    try:
+        return urljoin(uri, location)
+    except ValueError:
+        raise Permanent(f"input {name}: {shown(uri)} redirects to what is no address", code="input-refused") from None
 
 
 def _write(descriptor: int, data: bytes) -> None:

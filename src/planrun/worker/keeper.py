@@ -119,6 +119,9 @@ class Keeper:
         )
         if not self._holdings:
             self._sent_ms = max(self._sent_ms, asked_ms)  # the grant was a sign of life
+        if self._clock.boot_ms() - asked_ms >= self._heartbeat_ms:  # answered late: little of the lease may be left
+            self._sent_ms = min(self._sent_ms, asked_ms)
+            self._changed.set()
         # Whoever waits for the next heartbeat comes back in time for this one, too.
         holding = self._holdings[lease.token] = Holding(lease, belief, on_news=self._changed.set)
         return holding

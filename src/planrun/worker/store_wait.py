@@ -1,4 +1,4 @@
-"""A store that is away costs waiting, not the attempt: the work is done, and its lease goes on being renewed.
+"""A store that is away costs waiting, not the attempt, whose lease goes on being renewed.
 
 A refusal, and a full disk, are no absence: they go on as they are.
 """
@@ -23,7 +23,7 @@ RETRY_S = (0.1, 0.2, 0.5, 1.0)
 
 
 class Drained(Exception):
-    """This worker ends while the store is away. Its text is the store's."""
+    """This worker ends, so the job is handed back. Its text says why."""
 
 
 @dataclass(eq=False)
@@ -31,20 +31,19 @@ class StoreWait:
     """One attempt's patience with the store.
 
     Attributes:
+        who: Who waits, for the log.
         drain_grace_s: How long it goes on after this worker was told to end.
     """
 
+    who: str
     holding: Holding
     orders: Orders
     clock: Clock
     complaints: Complaints
     drain_grace_s: float
 
-    async def carry(self, who: str, act: Callable[[], T]) -> T:
+    async def carry(self, act: Callable[[], T]) -> T:
         """Do it in a thread, again for as long as the store is away. It may be done several times.
-
-        Args:
-            who: Who waits, for the log.
 
         Raises:
             LostLease: The lease is over, or `act` said so.
@@ -61,11 +60,11 @@ class StoreWait:
             else:
                 self.complaints.over("store")
                 return done
-            self.complaints.say("store", f"{who} waits for the store: {why}")
+            self.complaints.say("store", f"{self.who} waits for the store: {why}")
             self.holding.say(None, f"waiting for the store: {why}")
             if self.holding.is_over:
                 raise LostLease("the lease ended while the store was away")
             if self.orders.is_over(self.clock.boot_ms(), self.drain_grace_s):
-                raise Drained(why)
+                raise Drained(f"the worker drains, and the store is away: {why}")
             await self.clock.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
         raise AssertionError("counting never ends")

@@ -13,7 +13,8 @@ from planrun.config import Place
 from planrun.core.admission import Refused as NoRoom
 from planrun.core.coverage import left_without
 from planrun.core.errors import LedgerUnavailable, LedgerUnusable
-from planrun.core.messages import WorkerRow
+from planrun.core.life import Outcome
+from planrun.core.messages import Failure, Lease, SettleRequest, WorkerRow
 from planrun.lockfile import seems_dead
 from planrun.service import Returns
 from planrun.transport.contract import Delivery, WorkerTransport
@@ -235,8 +236,9 @@ class Supervisor:
             await attempt.carry()
         except (LedgerUnavailable, LedgerUnusable) as error:
             log.error("%s was dropped: %s", attempt.name, error)
-        except Exception:  # a bug in planrun must cost this attempt only; its lease runs out
+        except Exception as fault:  # a bug in planrun must cost this attempt only
             log.exception("%s was dropped by a fault of the worker", attempt.name)
+            await self._own_up(lease, fault)
         finally:
             self._taking.remember(lease)
             if attempt.failed_fatally:
@@ -246,6 +248,17 @@ class Supervisor:
             if not has_come:
                 room.release()
                 self._wake.set()
+
+    async def _own_up(self, lease: Lease, fault: Exception) -> None:
+        """Let the job go on soon, and its sender know why. Where that fails, too, the lease runs out."""
+        words = f"a fault of worker {self._row.name} ({type(fault).__name__}); its log says more"
+        why = Failure(message=words, code="worker")
+        request = SettleRequest(lease=lease, outcome=Outcome.TRANSIENT, error=why, who=self._row.name)
+        try:
+            async with asyncio.timeout(LAST_WORD_S):
+                await self._ledger.settle(request)
+        except Exception as error:
+            log.warning("job %s attempt %d: nor could that be said: %r", lease.job_id, lease.attempt, error)
 
     def _may_take(self) -> bool:
         return not (self._draining or self._drained or self._exit_code)

@@ -45,10 +45,12 @@ class Asking(NamedTuple):
     """Attributes:
     deliveries: What is asked for, the first one first.
     requests: A grant request for each.
+    asked_ms: When one of these was asked for first, boottime: trust in a lease counts from there.
     """
 
     deliveries: Sequence[Delivery]
     requests: Sequence[GrantRequest]
+    asked_ms: int
 
 
 class Undecided(NamedTuple):
@@ -79,7 +81,7 @@ class Taking:
         self._incarnation = incarnation
         self._lease_ms = options.lease_ms
         self._ended: OrderedDict[tuple[str, int], int] = OrderedDict()  # since when, boottime
-        self._undecided: dict[tuple[str, int], Undecided] = {}
+        self._undecided: list[Undecided] = []  # without those that are being asked for right now
         self._wanted: set[tuple[str, int]] = set()  # by slots that are being answered right now
         self._ended_max = options.dedup_size
 
@@ -90,10 +92,10 @@ class Taking:
             LedgerUnavailable: It cannot be read now.
         """
         oldest_ms = self._clock.boot_ms() - self._lease_ms
-        self._undecided = {key: each for key, each in self._undecided.items() if each.asked_ms > oldest_ms}
+        self._undecided = [each for each in self._undecided if each.asked_ms > oldest_ms]
         arrived = await self._fresh(await self._transport.offers(free))
         again = {_key(each) for each in arrived}
-        return [*(each for key, each in self._undecided.items() if key not in again), *arrived]
+        return [*(each for each in self._undecided if _key(each) not in again), *arrived]
 
     async def glance(self) -> list[Delivery]:
         """What could follow a job that is about to end. Raises as above."""
@@ -116,22 +118,27 @@ class Taking:
     def asking(self, deliveries: Sequence[Delivery]) -> Asking:
         """The question for the lease of the first of these that is still to be had. It is to be asked."""
         self._wanted.add(_key(deliveries[0]))
+        named = [self._named(delivery.offer) for delivery in deliveries]
         requests = [
             GrantRequest(
-                job_id=delivery.offer.job_id,
-                attempt=delivery.offer.attempt,
+                job_id=offer.job_id,
+                attempt=offer.attempt,
                 incarnation=self._incarnation,
-                nonce=self._nonce(delivery),
+                nonce=nonce,
                 lease_ms=self._lease_ms,
-                seal=delivery.offer.seal,
+                seal=offer.seal,
             )
-            for delivery in deliveries
+            for offer, nonce, _ in named
         ]
-        return Asking(deliveries, requests)
+        return Asking(deliveries, requests, min(each.asked_ms for each in named))
 
-    def _nonce(self, delivery: Delivery) -> str:
-        before = self._undecided.get(_key(delivery))
-        return self._clock.new_id() if before is None else before.nonce
+    def _named(self, offer: Offer) -> Undecided:
+        """The name by which to ask for it: that of a question without an answer, for one asker at a time."""
+        for each in self._undecided:
+            if _key(each) == (offer.job_id, offer.attempt):
+                self._undecided.remove(each)
+                return each._replace(offer=offer)
+        return Undecided(offer, self._clock.new_id(), self._clock.boot_ms())
 
     async def grant(self, asking: Asking) -> Taken | None:
         """Ask, and say of each offer what became of it. An unanswered call is made again, and grants once.
@@ -139,20 +146,17 @@ class Taking:
         Raises:
             LedgerUnavailable: There is no telling whether it was granted; if so, the lease runs out.
         """
-        asked_ms = self._asked_ms(asking)
         trip("grant:asking")
         try:
             answer = await self._ask(asking.requests)
         except BaseException:
             for delivery, request in zip(asking.deliveries, asking.requests, strict=True):
-                self._undecided[_key(delivery)] = Undecided(delivery.offer, request.nonce, asked_ms)
+                self._undecided.append(Undecided(delivery.offer, request.nonce, asking.asked_ms))
             await give_back(asking.deliveries)
             raise
         finally:
             self._wanted.discard(_key(asking.deliveries[0]))
         trip("grant:answered")
-        for delivery in asking.deliveries:
-            self._undecided.pop(_key(delivery), None)
         first, *others = asking.deliveries
         if isinstance(answer, Refused):  # the first one's reason; of the others nothing is known
             log.debug("job %s attempt %d: %s", first.offer.job_id, first.offer.attempt, answer.why)
@@ -163,12 +167,7 @@ class Taking:
             is_granted = delivery.offer.job_id == answer.lease.job_id
             await (delivery.done(answer.lease) if is_granted else delivery.back())
         trip("grant:acknowledged")
-        return Taken(answer, asked_ms)
-
-    def _asked_ms(self, asking: Asking) -> int:
-        """When this was asked for first: trust in a lease counts from there."""
-        known = [self._undecided[key].asked_ms for key in map(_key, asking.deliveries) if key in self._undecided]
-        return min([self._clock.boot_ms(), *known])
+        return Taken(answer, asking.asked_ms)
 
     async def _ask(self, requests: Sequence[GrantRequest]) -> Granted | Refused:
         for _ in range(2):

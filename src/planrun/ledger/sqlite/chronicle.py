@@ -31,11 +31,11 @@ class SqliteChronicle(SqliteLedger):
     async def end_recovery(self) -> None:
         await self._write(verbs.end_recovery)
 
-    async def closing(self, *, limit: int) -> Closing:
-        return await self._read(partial(closing.closing, limit=limit))
+    async def closing(self, *, limit: int, after: int = 0) -> Closing:
+        return await self._read(partial(closing.closing, limit=limit, after=after))
 
-    async def adopt(self, manifests: Sequence[Manifest]) -> None:
-        await self._write(partial(closing.adopt, manifests=manifests))
+    async def adopt(self, manifests: Sequence[Manifest]) -> int:
+        return await self._write(partial(closing.adopt, manifests=manifests))
 
     async def unadopted(self, job_ids: Sequence[str]) -> list[str]:
         return await self._read(partial(closing.unadopted, job_ids=job_ids))

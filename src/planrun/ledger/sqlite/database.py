@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -110,15 +111,17 @@ def trouble(path: Path, error: BaseException) -> str:
 def filesystem_of(folder: Path) -> str:
     """The type of the filesystem that holds a folder, empty if the system does not tell."""
     try:
-        mounts = Path("/proc/self/mounts").read_text()
+        mounts = Path("/proc/self/mounts").read_bytes()
     except OSError:
         return ""
+    folder = folder.resolve()
     found, length = "", -1
-    for line in mounts.splitlines():
-        _, point, kind, *_ = line.split()
-        point = point.encode().decode("unicode_escape")
-        if len(point) > length and folder.resolve().is_relative_to(point):
-            found, length = kind, len(point)
+    for line in mounts.split(b"\n")[:-1]:
+        _, escaped, kind, *_ = line.split(b" ")
+        point = os.fsdecode(escaped.decode("unicode_escape").encode("latin-1"))
+        # Of two at one place the later one lies on top: a network filesystem on what mounts it when it is asked for.
+        if len(point) >= length and folder.is_relative_to(point):
+            found, length = os.fsdecode(kind), len(point)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -197,21 +197,21 @@ class SqliteLedger:
         return await self._read(partial(reading.job_ids, namespace=namespace, prefix=prefix, limit=limit))
 
     async def ended(self, since_ms: int) -> dict[str, int]:
-        return await self._read(partial(reading.ended, since_ms=since_ms))
+        return await self._reader.read_apart(partial(reading.ended, since_ms=since_ms))
 
     async def counts(self, namespace: str | None) -> dict[str, int]:
         return await self._read(partial(reading.counts, namespace=namespace))
 
     async def owed(self) -> Owed | None:
-        return await self._read(reading.owed)
+        return await self._reader.read_apart(reading.owed)
 
     async def violations(self) -> list[str]:
-        return await self._read(reading.violations)
+        return await self._reader.read_apart(reading.violations)
 
     # --- workers ---
 
-    async def register(self, worker: WorkerRow) -> None:
-        await self._write(partial(fleet.register, worker=worker), urgent=True)
+    async def register(self, worker: WorkerRow, *, may_shorten: bool = True) -> None:
+        await self._write(partial(fleet.register, worker=worker, may_shorten=may_shorten), urgent=True)
 
     async def worker(self, incarnation: str) -> WorkerRow | None:
         return await self._glance(partial(fleet.worker, incarnation=incarnation))
@@ -298,8 +298,8 @@ class SqliteLedger:
     async def holder_of(self, namespace: str, name: str) -> str | None:
         return await self._read(partial(answers.holder_of, namespace=namespace, name=name))
 
-    async def garbage(self, *, grace_ms: int, limit: int) -> list[Garbage]:
-        return await self._read(partial(duties.garbage, grace_ms=grace_ms, limit=limit))
+    async def garbage(self, *, grace_ms: int, limit: int, visited: Collection[int] = ()) -> list[Garbage]:
+        return await self._read(partial(duties.garbage, grace_ms=grace_ms, limit=limit, visited=visited))
 
     async def collected(self, lease: Lease) -> None:
         await self._write(partial(duties.collected, lease=lease))

@@ -56,6 +56,7 @@ class Reader:
 
     async def read_apart(self, query: Callable[[Tx], T]) -> T:
         """In the way of no other."""
+        self._refuse_loss()
         return await asyncio.to_thread(self._read_apart, query)
 
     async def back_up(self, path: Path) -> None:

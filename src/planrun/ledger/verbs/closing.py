@@ -13,21 +13,23 @@ from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.answers import owe_answer, stored_result
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.recovering import history
+from planrun.ledger.verbs.retention import is_forgotten
 
 ELSEWHERE = Failure(message="the job ended in another history of this ledger", code="lost")
 
 
-def closing(tx: Tx, *, limit: int) -> Closing:
+def closing(tx: Tx, *, limit: int, after: int) -> Closing:
     """Jobs whose answer has not been said, and how far the ledger has counted with them."""
     known = history(tx)
-    manifests = tuple(_manifest(tx, row["job_id"]) for row in tx.rows("closing", limit=limit))
-    return Closing(generation=known.generation, n=known.n, manifests=manifests)
+    rows = tx.rows("closing", limit=limit, after=after)
+    manifests = tuple(_manifest(tx, row["job_id"]) for row in rows)
+    last = rows[-1]["id"] if len(rows) == limit else 0
+    return Closing(generation=known.generation, n=known.n, manifests=manifests, last=last)
 
 
-def adopt(tx: Tx, manifests: Sequence[Manifest]) -> None:
+def adopt(tx: Tx, manifests: Sequence[Manifest]) -> int:
     """What stands in the store is the answer."""
-    for manifest in manifests:
-        _adopt(tx, manifest)
+    return sum(_adopt(tx, manifest) for manifest in manifests)
 
 
 def unadopted(tx: Tx, job_ids: Sequence[str]) -> list[str]:
@@ -35,11 +37,11 @@ def unadopted(tx: Tx, job_ids: Sequence[str]) -> list[str]:
     return [row["job_id"] for row in tx.rows("unadopted", job_ids=dump(job_ids))]
 
 
-def _adopt(tx: Tx, manifest: Manifest) -> None:
+def _adopt(tx: Tx, manifest: Manifest) -> bool:
     result = manifest.result
     job = one(tx, "job_state", job_id=result.job_id) or _write_down(tx, manifest)
     if job is None or (job["ended_at_ms"] is not None and not job["closing"]):
-        return  # in the archive, or said long ago
+        return False  # in the archive, forgotten, or said long ago
     if job["ended_at_ms"] is None:
         job = _end_elsewhere(tx, job, result)
     if stored_result(tx, result.job_id) == result:
@@ -50,11 +52,12 @@ def _adopt(tx: Tx, manifest: Manifest) -> None:
             tx.rows("insert_subscriber", job_id=result.job_id, route=subscriber.route, seq=subscriber.seq)
     tx.about.add(result.job_id)
     owe_answer(tx, result.job_id)
+    return True
 
 
 def _write_down(tx: Tx, manifest: Manifest) -> Row | None:
     result = manifest.result
-    if one(tx, "find_archived", job_id=result.job_id, namespace=None) is not None:
+    if is_forgotten(tx, result) or one(tx, "find_archived", job_id=result.job_id, namespace=None) is not None:
         return None
     tx.rows(
         "insert_known",

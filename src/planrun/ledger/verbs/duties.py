@@ -167,25 +167,22 @@ def take_messages(tx: Tx, *, limit: int, retry_ms: int) -> list[Message]:
     return [Message(**row) for row in rows]
 
 
-def garbage(tx: Tx, *, grace_ms: int, limit: int) -> list[Garbage]:
+def garbage(tx: Tx, *, grace_ms: int, limit: int, visited: Collection[int]) -> list[Garbage]:
     """Ended attempts, and what of them must stay: the winner's outputs and log, and what a live job may resume from."""
     found = []
     now_ms = tx.now.wall_ms
-    silent_since_ms = now_ms - UPLOAD_AGE_MAX_MS
-    for row in tx.rows("garbage", before_ms=now_ms - grace_ms, silent_since_ms=silent_since_ms, limit=limit):
+    values = {"before_ms": now_ms - grace_ms, "silent_since_ms": now_ms - UPLOAD_AGE_MAX_MS, "limit": limit}
+    for row in tx.rows("garbage", visited=dump(list(visited)), **values):
         keep: list[str] = []
-        checkpoints: list[Checkpoint] = []
         if row["state"] in (State.QUEUED, State.RUNNING):
-            checkpoints = load(row["checkpoint"], list[Checkpoint])
+            checkpoints: list[Checkpoint] = load(row["checkpoint"], list[Checkpoint])
             keep += [file.key for checkpoint in checkpoints for file in checkpoint.files]
         if row["winner"] == row["token"]:
             outputs: list[Output] = load(row["outputs"], list[Output])
             keep += [output.key for output in outputs]
             keep.append(log_key(attempt_prefix(row["namespace"], row["job_id"], row["attempt"], row["token"])))
         lease = Lease(job_id=row["job_id"], attempt=row["attempt"], token=row["token"])
-        # Final: nothing more is written there, and nothing that stays becomes garbage later, during the visit itself.
-        final = row["stopped"] and row["attempt"] not in {checkpoint.attempt for checkpoint in checkpoints}
-        found.append(Garbage(namespace=row["namespace"], lease=lease, keep=tuple(keep), final=bool(final)))
+        found.append(Garbage(namespace=row["namespace"], lease=lease, keep=tuple(keep), final=bool(row["final"])))
     return found
 
 

@@ -24,7 +24,7 @@ from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.answers import owe_answer
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.holding import lost_or_canceled, owns
-from planrun.ledger.verbs.requests import find_request, shown_state
+from planrun.ledger.verbs.requests import job_of_request, shown_state
 from planrun.trip import trip
 
 CLAIMABLE = frozenset(Outcome) - {Outcome.LOST, Outcome.RELEASED, Outcome.CANCELED}
@@ -139,11 +139,13 @@ def end_attempt(
 
 def cancel(tx: Tx, request: CancelRequest) -> CancelReply:
     """End a job for every caller. Its process tree follows: `stopped` says when."""
-    asked = find_request(tx, request.namespace, request.job_id)
-    job_id = asked["job_id"] if asked is not None else request.job_id
-    job = one(tx, "job_state", job_id=job_id)
+    job = one(tx, "job_state", job_id=request.job_id)
     if job is None or job["namespace"] != request.namespace:
+        asked = job_of_request(tx, request.namespace, request.job_id)
+        job = one(tx, "job_state", job_id=asked) if asked is not None else None
+    if job is None:
         raise UnknownJob(f"no job {request.job_id} in namespace {request.namespace}")
+    job_id = job["job_id"]
     if job["ended_at_ms"] is not None:
         return CancelReply(canceled=False, state=shown_state(job))
     by = f" by {request.who}" if request.who else ""

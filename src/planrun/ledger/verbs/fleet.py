@@ -24,7 +24,7 @@ SLICE = 200
 STOPPED = "offers_stopped_at_ms"  # in meta: 0 while a broker takes offers
 
 
-def register(tx: Tx, worker: WorkerRow) -> None:
+def register(tx: Tx, worker: WorkerRow, *, may_shorten: bool) -> None:
     """Write down a worker, or its new state. One that goes by itself cannot be called back."""
     if worker.state != "ready":
         end_drain(tx, worker.incarnation)
@@ -46,7 +46,7 @@ def register(tx: Tx, worker: WorkerRow) -> None:
         state=worker.state,
         wall_ms=tx.now.wall_ms,
     )
-    remember(tx, worker.handlers)
+    remember(tx, worker.handlers, may_shorten=may_shorten)
 
 
 def workers(tx: Tx, *, since_ms: int = 0) -> list[WorkerRow]:

@@ -195,12 +195,12 @@ def owns(job: Row, lease: Lease) -> bool:
 
 def lost_or_canceled(tx: Tx, lease: Lease) -> Standing:
     """Why a lease is not held, in words for its former holder."""
+    heed_lease(tx, lease)
     job = one(tx, "job_state", job_id=lease.job_id)
     if job is None:
         return Standing(status="lost", why="the ledger does not know the job")
     if owns(job, lease):
         return Standing(status="lost", why="an older checkpoint")
-    heed_lease(tx, lease)
     if job["state"] == State.CANCELED:
         return Standing(status="canceled", why="canceled by request")
     return Standing(status="lost", why=f"the job is {job['state']} at attempt {job['attempt']}")

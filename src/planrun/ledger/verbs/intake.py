@@ -41,8 +41,8 @@ def _submit(tx: Tx, request: SubmitRequest, fleet: Fleet | None) -> SubmitReply:
                 job_id=known["job_id"],
             )
         return _attach(tx, request, known["job_id"], "repeated")
-    if request.retry_of is not None:
-        _refuse_second_retry(tx, request.retry_of)
+    if (retried := _retried(tx, request)) is not None:
+        _refuse_second_retry(tx, retried)
 
     if request.key is not None:
         holder = one(
@@ -67,6 +67,12 @@ def _submit(tx: Tx, request: SubmitRequest, fleet: Fleet | None) -> SubmitReply:
     return _create(tx, request, fleet)
 
 
+def _retried(tx: Tx, request: SubmitRequest) -> str | None:
+    """The job that it repeats. Of another namespace it is none: nobody writes into the history of others."""
+    old = one(tx, "job_state", job_id=request.retry_of) if request.retry_of is not None else None
+    return old["job_id"] if old is not None and old["namespace"] == request.namespace else None
+
+
 def _refuse_second_retry(tx: Tx, job_id: str) -> None:
     """Two people who retry the same job want it run once more, not twice."""
     made = one(tx, "open_retry", job_id=job_id)
@@ -79,8 +85,11 @@ def _refuse_second_retry(tx: Tx, job_id: str) -> None:
 
 
 def _attach(tx: Tx, request: SubmitRequest, job_id: str, disposition: str) -> SubmitReply:
-    """One more caller of a job that exists. The job row is written before subscribers are: a settle that
-    runs at the same time either sees the new subscriber or lets us see its result."""
+    """One more caller of a job that exists.
+
+    Nothing locks the job: the ledger has one writer at a time, so that a settle either sees the new subscriber, or lets
+    us see its result.
+    """
     if disposition == "joined":
         joined = one(tx, "join_job", job_id=job_id, priority=request.priority, deadline_at_ms=request.deadline_at_ms)
         row = one(tx, "job_state", job_id=job_id)
@@ -128,9 +137,9 @@ def _create(tx: Tx, request: SubmitRequest, fleet: Fleet | None) -> SubmitReply:
         why=request.why,
     )
     _subscribe(tx, request, job_id)
-    if request.retry_of is not None:
+    if (retried := _retried(tx, request)) is not None:
         why = f": {request.why}" if request.why else ""
-        note(tx, request.retry_of, What.RETRIED, who=request.who, detail=f"as job {job_id}{why}")
+        note(tx, retried, What.RETRIED, who=request.who, detail=f"as job {job_id}{why}")
 
     asked = (request.namespace, request.kind, request.version, request.needs)
     missing = fleet.missing_for(*asked) if fleet is not None else None

@@ -8,17 +8,18 @@ from planrun.core.messages import JobRow, WorkerRow
 from planrun.core.pauses import find_pause
 from planrun.core.routing import CAPABILITY_TTL_MS, Offered, find_route
 from planrun.core.why import AHEAD_MAX, Ahead, Outlook
-from planrun.ledger.tx import Tx, dump
+from planrun.ledger.tx import Tx, dump, one
 from planrun.ledger.verbs import answers, reading
 from planrun.ledger.verbs.fleet import declared, offering, running, workers
 from planrun.ledger.verbs.pausing import open_pauses
 
 
 def outlook(tx: Tx, job_id: str) -> Outlook | None:
-    """Everything that `core.why` looks at; None: no such job."""
-    job = reading.job(tx, None, job_id)
-    if job is None:
+    """Everything that `core.why` looks at; None: no job has this id."""
+    row = one(tx, "job_row", job_id=job_id, namespace=None)
+    if row is None:
         return None
+    job = reading.job_row(row)
     attempts = reading.attempts(tx, job.job_id)
     result = answers.find_result(tx, job.job_id)
     fleet = tuple(workers(tx, since_ms=tx.now.wall_ms - CAPABILITY_TTL_MS))

@@ -51,7 +51,15 @@ def take_generation(tx: Tx, generation: int, owner: str, *, seal_key: str, recov
 
 
 def end_recovery(tx: Tx) -> None:
-    """All that the store knows is adopted."""
+    """All that the store knows is adopted. Only now it is known which finished job of each key is the newest."""
+    for job in tx.rows("keyless"):
+        holder = one(tx, "find_open_key", **{part: job[part] for part in ("namespace", "kind", "version", "key")})
+        if holder is not None:
+            if holder["ended_at_ms"] is None or holder["ended_at_ms"] >= job["ended_at_ms"]:
+                continue
+            # It was given up in that other history, else there would be no newer one.
+            tx.rows("give_key", job_id=holder["job_id"], key_open=0)
+        tx.rows("give_key", job_id=job["job_id"], key_open=1)
     tx.rows("drop_meta", k="recovering")
 
 

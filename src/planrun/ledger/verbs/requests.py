@@ -19,7 +19,9 @@ def find_request(tx: Tx, namespace: str, request_id: str) -> Row | None:
 
 
 def job_of_request(tx: Tx, namespace: str | None, request_id: str) -> str | None:
-    """The job that a request led to; `namespace` None: in any."""
+    """The job that a request led to; `namespace` None: in any. The id of an archived job means that one."""
+    if one(tx, "find_archived", job_id=request_id, namespace=namespace) is not None:
+        return request_id
     namespaces = [namespace] if namespace is not None else [row["namespace"] for row in tx.rows("namespaces")]
     for asked_in in namespaces:
         row = find_request(tx, asked_in, request_id)

@@ -17,22 +17,25 @@ from planrun.core.keeping import (
 )
 from planrun.core.kinds import RESULT_TTL_S
 from planrun.core.life import State
+from planrun.core.manifests import manifest_key
 from planrun.core.messages import Handler, Result
-from planrun.ledger.tx import Tx, dump, load, one
+from planrun.ledger.tx import Row, Tx, dump, load, one
 from planrun.ledger.verbs.answers import find_result, kept_ms, stored_result
 from planrun.ledger.verbs.history import note
 from planrun.ledger.verbs.reading import attempts, events, job
+from planrun.ledger.verbs.recovering import history
 from planrun.ledger.verbs.requests import job_of_request
 
 SECONDS_MAX = 1e10
 DEFAULT_TTL_MS = round(RESULT_TTL_S * 1000)  # of a kind that no worker has ever declared
 
 
-def remember(tx: Tx, handlers: Sequence[Handler]) -> None:
-    """How long results are kept, as a worker declares its kinds. The last one to say so is right."""
+def remember(tx: Tx, handlers: Sequence[Handler], *, may_shorten: bool) -> None:
+    """How long results are kept, as a worker declares its kinds. The last one to say so is right, if it may be."""
     for handler in handlers:
         ttl_ms = max(1, round(min(handler.result_ttl_s, SECONDS_MAX) * 1000))
-        tx.rows("put_keep", kind=handler.kind, version=handler.version, result_ttl_ms=ttl_ms)
+        kind = {"kind": handler.kind, "version": handler.version}
+        tx.rows("put_keep", **kind, result_ttl_ms=ttl_ms, may_shorten=int(may_shorten))
 
 
 def doubt(tx: Tx) -> int:
@@ -51,20 +54,36 @@ def keep(tx: Tx, keep: Keep) -> None:
 
 def stale(tx: Tx, *, limit: int) -> Stale:
     """What has been kept long enough, at most `limit` of each."""
-    known = one(tx, "meta", k="keep")
-    kept = load(known["v"], Keep) if known is not None else Keep()
+    kept = _keep(tx)
+
+    def rows(statement: str, ttl_ms: int) -> list[Row]:
+        return tx.rows(statement, before_ms=tx.now.wall_ms - ttl_ms, limit=limit)
 
     def found(statement: str, column: str, ttl_ms: int) -> tuple[str, ...]:
-        rows = tx.rows(statement, before_ms=tx.now.wall_ms - ttl_ms, limit=limit)
-        return tuple(row[column] for row in rows)
+        return tuple(row[column] for row in rows(statement, ttl_ms))
 
+    ids = rows("stale_ids", round(kept.ids_ttl_s * 1000))
+    manifests = [manifest_key(row["namespace"], row["job_id"]) for row in ids] if history(tx).strict else []
     return Stale(
         results=_stale_results(tx, limit),
         jobs=found("stale_jobs", "job_id", round(kept.job_ttl_s * 1000)),
         messages=found("stale_messages", "msg_id", MESSAGE_TTL_MS),
-        ids=found("stale_ids", "job_id", round(kept.ids_ttl_s * 1000)),
+        ids=tuple(row["job_id"] for row in ids),
+        manifests=tuple(manifests),
         workers=found("stale_workers", "incarnation", WORKER_TTL_MS),
     )
+
+
+def is_forgotten(tx: Tx, result: Result) -> bool:
+    """Would nobody know the id of a job that ended like this any more, had it never been lost?"""
+    kept = _keep(tx)
+    ttl_ms = max(kept_ms(tx, result), round(kept.job_ttl_s * 1000)) + round(kept.ids_ttl_s * 1000)
+    return result.ended_at_ms <= tx.now.wall_ms - ttl_ms
+
+
+def _keep(tx: Tx) -> Keep:
+    known = one(tx, "meta", k="keep")
+    return load(known["v"], Keep) if known is not None else Keep()
 
 
 def _stale_results(tx: Tx, limit: int) -> tuple[str, ...]:
@@ -99,10 +118,10 @@ def records(tx: Tx, job_ids: Sequence[str]) -> list[Record]:
         row = job(tx, None, job_id)
         if row is None or row.ended_at_ms is None:
             continue
-        history = events(tx, job_id)
+        happened = events(tx, job_id)
         result: Result | None = stored_result(tx, job_id)
-        whole = {"job": row, "attempts": attempts(tx, job_id), "events": history, "result": result}
-        seen = history[-1].id if history else 0
+        whole = {"job": row, "attempts": attempts(tx, job_id), "events": happened, "result": result}
+        seen = happened[-1].id if happened else 0
         found.append(Record(job_id=job_id, ended_at_ms=row.ended_at_ms, seen=seen, line=dump(whole)))
     return found
 

@@ -1,1 +1,1 @@
-SELECT job_id FROM job WHERE closing = 1 ORDER BY id LIMIT :limit;
+SELECT id, job_id FROM job WHERE closing = 1 AND id > :after ORDER BY id LIMIT :limit;

@@ -1,1 +1,1 @@
-SELECT job_id FROM archived WHERE archived_at_ms <= :before_ms ORDER BY archived_at_ms LIMIT :limit;
+SELECT job_id, namespace FROM archived WHERE archived_at_ms <= :before_ms ORDER BY archived_at_ms LIMIT :limit;
