@@ -80,7 +80,7 @@ class RetentionContract(LedgerContract):
         self, they: Actors, ledger: Ledger, clock: ManualClock
     ) -> None:
         lease = await finished(they)
-        for seconds, may_shorten in ((60, True), (1, False), (90, False)):
+        for seconds, may_shorten in ((60, True), (90, False), (1, False)):
             handler = Handler(kind=KIND, version="v1", result_ttl_s=seconds)
             await ledger.register(a_worker("w2", handlers=(handler,)), may_shorten=may_shorten)
 
