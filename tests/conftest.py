@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.services.fixtures"]
 
+LONGEST = ("tests/e2e/", "tests/integration/", "tests/transport/")  # they start processes, and wait for them
 IN_CI = os.environ.get("CI") == "true"
 
 # A shared machine is sometimes slow: that is no finding. Equal seeds in CI, so that red and green repeat.
@@ -20,6 +21,12 @@ settings.load_profile("planrun")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Beside each other the long ones come first: else all wait for a few of them at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -265,8 +265,8 @@ SECOND_LINE = [
     Fence(
         "nothing is read apart from a file without a name",
         "ledger/sqlite/reader.py",
-        "        self._refuse_loss()\n        return await asyncio",
-        "        return await asyncio",
+        "        self._refuse_loss()\n        try:\n            connection",
+        "        try:\n            connection",
         ("tests/ledger/test_bad_days.py::test_a_ledger_that_is_gone_under_an_open_process_takes_nothing_in",),
     ),
     Fence(

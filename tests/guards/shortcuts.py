@@ -59,7 +59,7 @@ SHORTCUTS = [
     Fence(
         "to look through everything keeps no other look waiting",
         "ledger/sqlite/ledger.py",
-        "self._reader.read_apart(reading.violations)",
+        "self._read_apart(reading.violations)",
         "self._read(reading.violations)",
         ("tests/ledger/test_reader.py::test_what_people_ask_for_stands_in_the_way_of_no_other_look",),
     ),

@@ -89,6 +89,16 @@ def test_a_verb_is_done_when_its_coroutine_ends_without_a_loop(blocking: Ledger)
     assert finish(blocking.job(None, reply.job_id)).job_id == reply.job_id
 
 
+def test_whoever_blocks_needs_no_event_loop_for_any_look(blocking: Ledger) -> None:
+    finish(blocking.submit([a_request("r1")]))
+
+    assert finish(blocking.counts(None))["queued"] == 1
+    assert (finish(blocking.ended(0)), finish(blocking.violations())) == ({}, [])
+    assert finish(blocking.owed()) is None
+    assert finish(blocking.stale(limit=10)).jobs == ()
+    assert finish(blocking.records(["nobody"])) == []
+
+
 def test_an_interrupt_at_any_line_leaves_the_ledger_free_and_nobody_without_an_answer(
     blocking: Ledger, url: str, tmp_path: Path
 ) -> None:

@@ -28,3 +28,6 @@ class BlockingLedger(SqliteLedger):
 
     async def _glance(self, query: Callable[[Tx], T]) -> T:
         return self._reader.read_here(query)
+
+    async def _read_apart(self, query: Callable[[Tx], T]) -> T:
+        return self._reader.read_apart_here(query)

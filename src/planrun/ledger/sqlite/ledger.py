@@ -197,16 +197,16 @@ class SqliteLedger:
         return await self._read(partial(reading.job_ids, namespace=namespace, prefix=prefix, limit=limit))
 
     async def ended(self, since_ms: int) -> dict[str, int]:
-        return await self._reader.read_apart(partial(reading.ended, since_ms=since_ms))
+        return await self._read_apart(partial(reading.ended, since_ms=since_ms))
 
     async def counts(self, namespace: str | None) -> dict[str, int]:
         return await self._read(partial(reading.counts, namespace=namespace))
 
     async def owed(self) -> Owed | None:
-        return await self._reader.read_apart(reading.owed)
+        return await self._read_apart(reading.owed)
 
     async def violations(self) -> list[str]:
-        return await self._reader.read_apart(reading.violations)
+        return await self._read_apart(reading.violations)
 
     # --- workers ---
 
@@ -279,7 +279,7 @@ class SqliteLedger:
         # A million jobs in line take seconds to look through: not inside a transaction that keeps heartbeats out,
         # nor in the way of this process's own reads.
         look = partial(fleet.unsupported, waited_ms=waited_ms, waited_ms_max=waited_ms_max)
-        groups = await self._reader.read_apart(look)
+        groups = await self._read_apart(look)
         if not groups:
             return 0
         return await self._write(
@@ -312,10 +312,10 @@ class SqliteLedger:
 
     async def stale(self, *, limit: int) -> Stale:
         # Jobs that are held back by a receiver that is gone are looked through, too: not in the way of other reads.
-        return await self._reader.read_apart(partial(retention.stale, limit=limit))
+        return await self._read_apart(partial(retention.stale, limit=limit))
 
     async def records(self, job_ids: Sequence[str]) -> list[Record]:
-        return await self._reader.read_apart(partial(retention.records, job_ids=job_ids))
+        return await self._read_apart(partial(retention.records, job_ids=job_ids))
 
     async def drop(self, stale: Stale, *, archived: Mapping[str, int]) -> Stale:
         return await self._write(partial(retention.drop, stale=stale, archived=archived))
@@ -383,3 +383,6 @@ class SqliteLedger:
 
     async def _read(self, query: Callable[[Tx], T]) -> T:
         return await self._reader.read(query)
+
+    async def _read_apart(self, query: Callable[[Tx], T]) -> T:
+        return await self._reader.read_apart(query)

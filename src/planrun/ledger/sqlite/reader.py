@@ -23,7 +23,7 @@ GLANCE_STEPS_MAX = 20_000  # of the database, per statement: about a millisecond
 
 
 class Reader:
-    """The connections of one process that only read. All but `read_here` belong to one event loop."""
+    """The connections of one process that only read. What does not end in `_here` is for one event loop."""
 
     def __init__(self, path: Path, file: Identity, clock: Clock) -> None:
         self._path = path
@@ -56,8 +56,19 @@ class Reader:
 
     async def read_apart(self, query: Callable[[Tx], T]) -> T:
         """In the way of no other."""
+        return await asyncio.to_thread(self.read_apart_here, query)
+
+    def read_apart_here(self, query: Callable[[Tx], T]) -> T:
+        """As `read_apart`, for whoever blocks."""
         self._refuse_loss()
-        return await asyncio.to_thread(self._read_apart, query)
+        try:
+            connection = connect(self._path, read_only=True)
+        except apsw.Error as error:
+            raise LedgerUnavailable(trouble(self._path, error)) from None
+        try:
+            return self._look(connection, query)
+        finally:
+            connection.close()
 
     async def back_up(self, path: Path) -> None:
         """See `database.back_up`."""
@@ -75,16 +86,6 @@ class Reader:
     def _refuse_loss(self) -> None:
         if loss := self._file.find_loss():
             raise LedgerUnusable(loss)
-
-    def _read_apart(self, query: Callable[[Tx], T]) -> T:
-        try:
-            connection = connect(self._path, read_only=True)
-        except apsw.Error as error:
-            raise LedgerUnavailable(trouble(self._path, error)) from None
-        try:
-            return self._look(connection, query)
-        finally:
-            connection.close()
 
     def _look(self, connection: apsw.Connection, query: Callable[[Tx], T]) -> T:
         try:
