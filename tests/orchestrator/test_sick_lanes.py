@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from planrun.core.errors import TransportUnavailable
 from planrun.core.flows import lane_of
-from planrun.wiring import open_fleet_ledger
-from tests.contract.manual_clock import ManualClock
-from tests.orchestrator.test_dispatcher import Stage
+from tests.orchestrator.test_dispatcher import Stage, stage
+
+__all__ = ["stage"]
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    clock = ManualClock()
-    ledger = open_fleet_ledger(f"sqlite:///{tmp_path}/ledger.db", clock=clock, broker_prefix="pr")
-    yield Stage(ledger, clock)
-    await ledger.close()
 
 
 async def test_a_lane_that_takes_nothing_holds_up_no_other_and_is_left_alone_for_a_minute(stage: Stage) -> None:
