@@ -30,6 +30,20 @@ async def test_those_that_hang_keep_their_places_until_they_are_back() -> None:
     assert await aside.call(lambda: 7) == 7
 
 
+async def test_where_no_thread_can_be_started_no_place_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    aside = Aside(wait_s=0.5)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        for _ in range(AT_ONCE_MAX + 1):
+            with pytest.raises(LedgerUnavailable, match="start new thread"):
+                await aside.call(lambda: 7)
+
+    assert await aside.call(lambda: 7) == 7
+
+
 async def test_what_is_raised_there_is_raised_here() -> None:
     def look() -> None:
         raise Invalid("no such file")

@@ -57,5 +57,9 @@ class Aside:
             with suppress(RuntimeError):  # the loop is closed: nobody asks any more
                 loop.call_soon_threadsafe(self._free.release)
 
-        threading.Thread(target=run, name="planrun-files", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="planrun-files", daemon=True).start()
+        except RuntimeError as error:  # this process may have no more of them
+            self._free.release()
+            found.set_exception(LedgerUnavailable(f"the files named as inputs cannot be looked at: {error}; ask again"))
         return found
