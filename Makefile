@@ -38,9 +38,9 @@ check: $(READY)  ## format, lint, types, import rules, house rules, core (under 
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m pytest -q tests/tidy tests/core
 
-# Three at once on two cores: they wait for half of their time.
+# Four at once on two cores: they wait for half of their time.
 test: $(READY) packages  ## every test, the tenants' too (under 15 min)
-	$(BIN)/python -m pytest -n 3 -m "not serial" || $(ONCE_MORE)
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not serial" || $(ONCE_MORE)
 	$(BIN)/python -m pytest -m "serial" || $(ONCE_MORE)
 	@for tenant in $(TENANTS); do (cd $$tenant && $(CURDIR)/$(BIN)/python -m pytest -n 2) || exit 1; done
 

@@ -24,9 +24,19 @@ def anyio_backend() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Beside each other the long ones come first: else all wait for a few of them at the end."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    """Of those that run beside each other each gets as many long ones, and first: else all wait for a few at the end.
+
+    Each begins with a run of neighbours (`--dist worksteal`), which share what their module has started.
+    """
+    if (beside := getattr(config, "workerinput", None)) is not None:
+        number = beside["workercount"]
+        long = [item for item in items if item.nodeid.startswith(LONGEST)]
+        short = [item for item in items if not item.nodeid.startswith(LONGEST)]
+        items[:] = [each for n in range(number) for part in (long, short) for each in _part(part, n, number)]
+
+
+def _part(items: list[pytest.Item], n: int, number: int) -> list[pytest.Item]:
+    return items[len(items) * n // number : len(items) * (n + 1) // number]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
