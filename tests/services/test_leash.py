@@ -13,8 +13,10 @@ PATIENCE_S = 60.0
 STARTS = """
 import subprocess, sys, time
 from deploy.local.leash import Leash
-process = subprocess.Popen(["sh", "-c", "sleep 600 & echo $$ $!; wait"], start_new_session=True)
+shell = ["sh", "-c", "sleep 600 & echo $$ $!; wait"]
+process = subprocess.Popen(shell, stdout=subprocess.PIPE, text=True, start_new_session=True)
 Leash(process, sys.argv[1])
+print(process.stdout.readline(), flush=True)  # only now: until here nobody sees to its end
 time.sleep(600)
 """
 
