@@ -80,6 +80,13 @@ def test_a_ledger_that_is_not_there_is_5_and_stays_away(planrun: Planrun, folder
         ["submit", "preview", "--request-id", ""],
         ["submit", "preview", f"x={'y' * 5_000_000}"],
         ["sim", "--minutes", "inf"],
+        ["pause", ""],
+        ["pause", "--namespace", ""],
+        ["resume", ""],
+        ["drain", ""],
+        ["worker", "film_jobs", "--lease-s", "1e300"],
+        ["worker", "film_jobs", "--job-ttl-s", "1e18"],
+        ["token", "create", "--scope", "submit", "--name", "q", "--expires", "99999999999999d"],
         ["sim", "--minutes", "1e308"],
     ],
 )

@@ -11,6 +11,20 @@ def door(name: str, old: str, new: str, test: str, *, file: str = "door") -> Fen
 
 DOORS = [
     door(
+        "a result that was cut off is not handed out to be kept for ever",
+        "if status.st_size != file.bytes:",
+        "if False:",
+        "test_jobs.py::test_a_file_that_was_cut_off_is_not_handed_out_to_be_kept_for_ever",
+        file="files",
+    ),
+    Fence(
+        "an empty word does not mean all",
+        "cli/asking.py",
+        'if text == "":',
+        "if False:",
+        ("tests/e2e/test_exits.py::test_what_cannot_be_right_is_2_in_two_lines_at_most[tokens30]",),
+    ),
+    door(
         "a stranger's name is refused",
         "not is_own_name(host) and not await self._guard.asks()",
         "False",

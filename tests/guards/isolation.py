@@ -247,7 +247,7 @@ ISOLATION = [
     seen(
         "an option that cannot be right is refused",
         "options",
-        "number < least",
+        "not least <= number <= _MOST",
         "False",
         "test_an_option_that_cannot_be_right_is_refused_and_says_why",
     ),

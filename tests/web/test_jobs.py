@@ -284,6 +284,20 @@ async def test_a_file_that_has_gone_is_gone_and_not_a_mistake_of_the_server(url:
         assert refused(await stage.http.get(f"/v1/jobs/{job}/outputs/preview")) == (410, "result-gone")
 
 
+async def test_a_file_that_was_cut_off_is_not_handed_out_to_be_kept_for_ever(url: str, tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"film")
+    async with open_stage(url) as stage:
+        job = await stage.submit()
+        await stage.hands.finish(job, files={"preview": tmp_path / "out"})
+        path = (await stage.client.result(job)).outputs["preview"].path
+        path.chmod(0o600)
+        path.write_bytes(b"fi")
+
+        reply = await stage.http.get(f"/v1/jobs/{job}/outputs/preview")
+        assert refused(reply) == (503, "storage")
+        assert "immutable" not in reply.headers.get("cache-control", "")
+
+
 async def test_a_failed_job_answers_with_what_went_wrong(url: str) -> None:
     async with open_stage(url) as stage:
         job = await stage.submit()

@@ -38,6 +38,16 @@ Word = Annotated[str, Parameter(show_default=False)]  # empty: not given
 Modules = Annotated[str, Parameter(name="MODULE", help="Import path of a module with @job functions.")]
 
 
+def named(_: object, text: str | None) -> None:
+    """The variable of a script that is not set must not mean all of them.
+
+    Raises:
+        ValueError: It is empty.
+    """
+    if text == "":
+        raise ValueError("'' names none; leave it out for all")
+
+
 def offer_jobs(context: CompletionContext) -> dict[str, str]:
     """The newest jobs, and what they are."""
     page = _offered(context, lambda client: client.list(limit=OFFERED_MAX))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from planrun.cli.asking import AsJson, Flag, Url, Word, offer_workers, with_client
+from planrun.cli.asking import AsJson, Flag, Url, Word, named, offer_workers, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import print_json, print_table
 from planrun.cli.saying import say
@@ -18,7 +18,9 @@ from planrun.core.drains import Drain
 
 
 def drain(
-    worker: Annotated[str, Parameter(name="WORKER", show_default=False, completer=offer_workers)] = "",
+    worker: Annotated[
+        str | None, Parameter(name="WORKER", show_default=False, completer=offer_workers, validator=named)
+    ] = None,
     /,
     *,
     undo: Flag = False,
@@ -49,8 +51,8 @@ def drain(
 
     async def run(client: AsyncClient) -> Sequence[str]:
         if undo:
-            return await client.undrain(worker, who=who, why=why)
-        return await client.drain(worker, who=who, why=why, force=force)
+            return await client.undrain(worker or "", who=who, why=why)
+        return await client.drain(worker or "", who=who, why=why, force=force)
 
     names = with_client(url, run)
     if json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from planrun.cli.asking import AsJson, Url, Word, offer_kinds, offer_namespaces, with_client
+from planrun.cli.asking import AsJson, Url, Word, named, offer_kinds, offer_namespaces, with_client
 from planrun.cli.exits import Exit
 from planrun.cli.printing import clean, print_json, print_table
 from planrun.cli.saying import say
@@ -16,17 +16,21 @@ from planrun.client import AsyncClient
 from planrun.clock import SystemClock
 from planrun.core.pauses import Pause, PauseRequest, pause_in_words, set_in_words
 
-Kind = Annotated[str, Parameter(name="KIND", show_default=False, completer=offer_kinds, help="Only jobs of this kind.")]
+Kind = Annotated[
+    str | None,
+    Parameter(name="KIND", show_default=False, completer=offer_kinds, validator=named, help="Only jobs of this kind."),
+]
 Namespace = Annotated[
-    str, Parameter(show_default=False, completer=offer_namespaces, help="Only jobs of this namespace.")
+    str | None,
+    Parameter(show_default=False, completer=offer_namespaces, validator=named, help="Only jobs of this namespace."),
 ]
 
 
 def pause(
-    kind: Kind = "",
+    kind: Kind = None,
     /,
     *,
-    namespace: Namespace = "",
+    namespace: Namespace = None,
     why: Word = "",
     who: Word = "",
     json: AsJson = False,
@@ -43,20 +47,21 @@ def pause(
         why: For the history.
         who: Who pauses, for the history.
     """
-    done = with_client(url, lambda client: client.pause(kind=kind, namespace=namespace, who=who, why=why))
-    what = set_in_words(PauseRequest(namespace=namespace, kind=kind))
+    which = PauseRequest(kind=kind or "", namespace=namespace or "")
+    done = with_client(url, lambda client: client.pause(kind=which.kind, namespace=which.namespace, who=who, why=why))
+    what = set_in_words(which)
     if json:
-        print_json({"paused": done, "kind": kind, "namespace": namespace})
+        print_json({"paused": done, "kind": which.kind, "namespace": which.namespace})
     else:
         print(f"{what} is paused" if done else f"{what} was paused already")
     return Exit.FINISHED
 
 
 def resume(
-    kind: Kind = "",
+    kind: Kind = None,
     /,
     *,
-    namespace: Namespace = "",
+    namespace: Namespace = None,
     why: Word = "",
     who: Word = "",
     json: AsJson = False,
@@ -74,14 +79,16 @@ def resume(
         who: Who resumes, for the history.
     """
 
+    which = PauseRequest(kind=kind or "", namespace=namespace or "")
+
     async def run(client: AsyncClient) -> tuple[bool, Sequence[Pause]]:
-        done = await client.resume(kind=kind, namespace=namespace, who=who, why=why)
+        done = await client.resume(kind=which.kind, namespace=which.namespace, who=who, why=why)
         return done, await client.pauses()
 
     done, left = with_client(url, run)
-    what = set_in_words(PauseRequest(namespace=namespace, kind=kind))
+    what = set_in_words(which)
     if json:
-        print_json({"resumed": done, "kind": kind, "namespace": namespace, "still_paused": left})
+        print_json({"resumed": done, "kind": which.kind, "namespace": which.namespace, "still_paused": left})
         return Exit.FINISHED
     print(f"{what} is resumed" if done else f"{what} was not paused")
     for found in left:

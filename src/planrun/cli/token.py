@@ -19,6 +19,8 @@ from planrun.core.durations import read_span
 from planrun.core.errors import Invalid
 from planrun.core.names import NAME_RULE, is_name
 
+LASTS_S_MAX = 100 * 365.25 * 86_400
+
 
 def token(
     action: Annotated[Literal["create", "list", "revoke"], Parameter(name="ACTION")] = "list",
@@ -71,8 +73,8 @@ def _create(
             raise Invalid(f"namespace {one!r}: use {NAME_RULE}, or '{EVERY_NAMESPACE}' for all")
     check_text("name", name)
     lasts_s = read_span(expires) if expires else None
-    if expires and not lasts_s:
-        raise Invalid(f"--expires {expires}: write a span of time, such as 12h or 90d")
+    if expires and not (lasts_s and lasts_s <= LASTS_S_MAX):
+        raise Invalid(f"--expires {expires}: write a span of time, such as 12h or 90d; a century at most")
     clock = SystemClock.open_system()
     text = token_text(clock.new_id() + clock.new_id() + clock.new_id())
     made = AccessToken(

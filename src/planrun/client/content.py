@@ -65,7 +65,9 @@ class Submit:
         version: Exact version of the kind.
         inputs: Input name → local file, a path or a `file:` URI, which must exist when it is submitted; or an `https:`
             address, or the `s3:` one of a result in the fleet's store, which the worker fetches where its operator
-            allows that. What lies at an address must not change: it is the address that makes the content.
+            allows that. What lies at an address must not change: it is the address that makes the content. A local file
+            is the same content while its path, size and time of change (mtime) are, and is read when the job runs: give
+            what changes another name, above all where a copy keeps that time (`cp -p`, `rsync -t`).
         params: JSON values: text, whole numbers, finite floats, booleans, None, lists and dicts with text keys.
         key: The operation that is asked for. Whoever submits the same kind, version and key joins the running job or
             gets the stored answer; other content under it is a Conflict. `"content"`: made from kind, version, params

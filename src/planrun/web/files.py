@@ -48,10 +48,20 @@ async def output(call: Call, *, query: JobQuery) -> Response:
 
 
 def _look(file: OutputFile) -> os.stat_result:
+    """
+    Raises:
+        Refused: It is not there.
+        StorageError: It is another one: nobody may keep that for ever.
+    """
     try:
-        return file.path.stat()
+        status = file.path.stat()
     except (StorageError, OSError):
         raise Refused(RESULT_GONE, f"{file.key} is elsewhere, or no longer kept; submit the job again") from None
+    if status.st_size != file.bytes:
+        raise StorageError(
+            f"{file.key} is damaged: {status.st_size} bytes of {file.bytes}; restore it from a backup, or retry the job"
+        )
+    return status
 
 
 def _settle_range(call: Call, file: OutputFile) -> None:

@@ -91,8 +91,8 @@ class WorkerOptions:
             number = getattr(self, what)
             if number is None and what == "lease_s":
                 continue
-            if not _is_number(number) or number < least:
-                raise Invalid(f"{what} {number!r}: use {least} or more")
+            if not _is_number(number) or not least <= number <= _MOST:
+                raise Invalid(f"{what} {number!r}: use {least} or more, {_MOST:g} at most")
         for what in ("slots", "dedup_size", "disk_free_bytes_min", "input_bytes_max"):
             if not isinstance(getattr(self, what), int):
                 raise Invalid(f"{what} {getattr(self, what)!r}: use a whole number")
@@ -110,6 +110,7 @@ class WorkerOptions:
         return heartbeat_ms(self.lease_ms)
 
 
+_MOST = 10**15  # bytes, or seconds: what is added to it still fits into the ledger
 _LEAST = {
     "slots": 1,
     "lease_s": 1,
